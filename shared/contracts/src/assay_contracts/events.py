@@ -1,0 +1,108 @@
+"""Every event ever published, and how stored bytes become one.
+
+An event is known by its stream, type and version. A new shape of an old event is a new version;
+its upcaster turns the stored form into the current one before it is decoded, so that folds only
+ever see current events.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from assay_contracts.benchmark_events import (
+    BenchmarkAdded,
+    BenchmarkEvent,
+    BenchmarkRemoved,
+    BenchmarkSynced,
+    BenchmarkSyncFailed,
+    BenchmarkSyncRequested,
+    BenchmarkSyncStarted,
+    BenchmarkTasksSynced,
+)
+from assay_contracts.envelope import Event, UnknownEventError
+from assay_contracts.run_events import (
+    AttemptRetried,
+    AttemptStarted,
+    ResultGraded,
+    ResultIngested,
+    RunEvent,
+    RunFailed,
+    RunFinished,
+    RunQueued,
+    RunReopened,
+    RunStarted,
+    RunStopped,
+    RunStopRequested,
+    RunSubmitted,
+)
+
+AnyRunEvent = Annotated[
+    RunSubmitted
+    | RunQueued
+    | RunStarted
+    | RunStopRequested
+    | RunStopped
+    | RunFinished
+    | RunFailed
+    | RunReopened
+    | AttemptStarted
+    | AttemptRetried
+    | ResultIngested
+    | ResultGraded,
+    Field(discriminator="type"),
+]
+AnyBenchmarkEvent = Annotated[
+    BenchmarkAdded
+    | BenchmarkSyncRequested
+    | BenchmarkSyncStarted
+    | BenchmarkTasksSynced
+    | BenchmarkSynced
+    | BenchmarkSyncFailed
+    | BenchmarkRemoved,
+    Field(discriminator="type"),
+]
+
+_ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
+    RunEvent.stream: TypeAdapter(AnyRunEvent),
+    BenchmarkEvent.stream: TypeAdapter(AnyBenchmarkEvent),
+}
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+UPCASTERS: Mapping[tuple[str, str, int], Upcaster] = {}
+"""(stream, type, old version) to the function that returns the next version's stored form."""
+
+
+def decode_event(stream: str, payload: bytes) -> Event:
+    """The event that `payload` holds, brought to its current version.
+
+    Raises:
+        UnknownEventError: the stream, type or version is unknown, or the data does not fit.
+    """
+    adapter = _ADAPTERS.get(stream)
+    if adapter is None:
+        raise UnknownEventError(f"no events are known for the stream {stream}")
+    try:
+        if UPCASTERS:
+            event = adapter.validate_python(_upcast(stream, json.loads(payload)), strict=False)
+        else:
+            event = adapter.validate_json(payload)
+    except (ValidationError, ValueError) as error:
+        raise UnknownEventError(f"no event of {stream} in these bytes: {error}") from error
+    if not isinstance(event, Event):  # pragma: no cover  the adapters hold events alone
+        raise UnknownEventError(f"{type(event).__name__} is no event")
+    return event
+
+
+def _upcast(stream: str, stored: dict[str, Any]) -> dict[str, Any]:
+    while True:
+        step = UPCASTERS.get((stream, str(stored.get("type")), int(stored.get("version", 0))))
+        if step is None:
+            return stored
+        stored = step(stored)
+
+
+def event_schema() -> dict[str, Any]:
+    """JSON Schema of every event by stream, for the compatibility tests and for subscribers."""
+    return {stream: adapter.json_schema() for stream, adapter in _ADAPTERS.items()}

@@ -1,0 +1,43 @@
+"""Problem details (RFC 9457): the one shape of every error that HTTP answers carry."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from assay_contracts.run_config import ConfigIssue
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+
+class ProblemCode(StrEnum):
+    """Stable codes that a program can act on."""
+
+    VALIDATION = "VALIDATION"
+    AUTH_REQUIRED = "AUTH_REQUIRED"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_FOUND = "NOT_FOUND"
+    CONFLICT = "CONFLICT"
+    BENCHMARK_NOT_READY = "BENCHMARK_NOT_READY"
+    MISSING_SECRETS = "MISSING_SECRETS"
+    TOO_LARGE = "TOO_LARGE"
+    UNAVAILABLE = "UNAVAILABLE"
+    INTERNAL = "INTERNAL"
+
+
+class Problem(BaseModel):
+    """An error: `title` says what, `detail` says what to do about it.
+
+    `issues` lists every mistake of a run configuration; `details` carries further fields that
+    belong to the code, such as `missing` secret names.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: ProblemCode
+    issues: list[ConfigIssue] = Field(default_factory=list)
+    details: dict[str, Any] = Field(default_factory=dict)
