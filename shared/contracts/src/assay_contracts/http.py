@@ -246,6 +246,13 @@ class LogLine(Resource):
     details: dict[str, Any] | None = None
 
 
+class LogPage(Resource):
+    """Lines of a run's log in stream order; `next_after` is the sequence to go on from."""
+
+    items: list[LogLine]
+    next_after: int | None
+
+
 class StopRun(Request):
     """`POST /api/v1/runs/{run}/stop`."""
 
