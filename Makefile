@@ -1,0 +1,53 @@
+# Targets that use .venv first bring it up to date (quick when nothing changed). PYTEST_ARGS goes to pytest.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help venv demo up down test check bench lock clean
+
+bin := .venv/bin
+engine := tests/engine/docker-engine
+sources := $(wildcard shared/*/src services/*/src deploy/local/src)
+empty :=
+space := $(empty) $(empty)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
+
+venv:
+	@sh deploy/bootstrap.sh
+
+demo: | venv ## run the demo benchmark and show its leaderboard
+	$(bin)/assay demo
+
+up: | venv ## start the platform on this machine
+	$(bin)/assay up
+
+down: | venv ## stop the platform
+	$(bin)/assay down
+
+# Exit code 3 of the engine script means that this machine cannot have one; any other failure is ours.
+test: | venv ## run the tests; those that need Docker run where there is an engine
+	@code=0; host=$$($(engine) ensure && $(engine) image) || code=$$?; \
+	if [ $$code -eq 0 ]; then \
+		export DOCKER_HOST="$$host" TESTCONTAINERS_RYUK_DISABLED=true; \
+		set -x; exec $(bin)/pytest $(PYTEST_ARGS); \
+	elif [ $$code -eq 3 ]; then \
+		echo "make test: no Docker engine and none may be started here: the Docker tests are left out"; \
+		set -x; exec $(bin)/pytest -m "not docker" $(PYTEST_ARGS); \
+	else exit $$code; fi
+
+check: | venv ## format, lint, types and import contracts
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	MYPYPATH=$(subst $(space),:,$(strip $(sources))) $(bin)/mypy $(sources)
+	$(bin)/lint-imports
+
+bench: | venv ## run the performance tests and print what they measured
+	$(bin)/pytest tests/performance -q -s
+
+lock: ## resolve requirements.lock anew
+	sh deploy/lock.sh
+
+clean: ## remove .venv, caches and build output; nothing a user made
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build
+	rm -rf shared/*/build shared/*/dist services/*/build services/*/dist deploy/local/build deploy/local/dist
+	find shared services deploy tests \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
