@@ -110,9 +110,13 @@ class EventStore:
         try:
             appended = await self._publish(event.subject, event.to_bytes(), headers)
         except APIError as error:
-            if error.err_code == _WRONG_LAST_SEQUENCE:
-                raise StaleStateError(f"{aggregate} is past sequence {expected}") from error
-            raise
+            if error.err_code != _WRONG_LAST_SEQUENCE:
+                raise
+            # Ours may be the one that came first, stored by a send whose answer was lost.
+            async for stored in self.read(event.stream, [aggregate], after=expected):
+                if stored.event.id == event.id:
+                    return stored.sequence
+            raise StaleStateError(f"{aggregate} is past sequence {expected}") from error
         return appended.sequence
 
     async def tell(self, event: Event, *, message_id: str) -> Appended:

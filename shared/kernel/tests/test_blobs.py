@@ -1,0 +1,30 @@
+"""Blobs are kept under their own hash."""
+
+import hashlib
+
+import pytest
+from assay_kernel.blobs import BlobMissingError, BlobStore
+
+
+async def test_a_blob_is_found_under_its_hash(tmp_path):
+    store = BlobStore(f"file://{tmp_path}/new/blobs")
+    sha256 = await store.keep(b"hello")
+    assert sha256 == hashlib.sha256(b"hello").hexdigest()
+    assert await store.keep(b"hello") == sha256
+    assert await store.read(sha256) == b"hello"
+
+
+async def test_a_file_is_kept_and_streamed(tmp_path):
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * 3_000_000)
+    store = BlobStore(f"file://{tmp_path}/blobs")
+    sha256, size = await store.keep_file(path)
+    assert size == 3_000_000
+    assert b"".join([piece async for piece in store.stream(sha256)]) == path.read_bytes()
+
+
+@pytest.mark.parametrize("key", ["0" * 64, "../../etc/passwd", ""])
+async def test_a_hash_that_is_not_kept_is_an_error(tmp_path, key):
+    store = BlobStore(f"file://{tmp_path}/blobs")
+    with pytest.raises(BlobMissingError):
+        await store.read(key)
