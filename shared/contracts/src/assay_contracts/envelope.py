@@ -57,3 +57,34 @@ class EventTooLargeError(ValueError):
 
 class UnknownEventError(ValueError):
     """The bytes are no event of a type and version that this build knows."""
+
+
+class Stamp(BaseModel):
+    """What a decision needs from outside its rules: an id, the time (UTC) and who decides."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: UUID
+    at: AwareDatetime
+    actor: str
+
+    def following(self, cause: Event) -> dict[str, object]:
+        """Envelope fields of an event that follows from `cause`."""
+        return {
+            "id": self.id,
+            "workspace": cause.workspace,
+            "occurred_at": self.at,
+            "actor": self.actor,
+            "correlation_id": cause.correlation_id,
+            "causation_id": cause.id,
+        }
+
+    def beginning(self, workspace: str, correlation_id: UUID) -> dict[str, object]:
+        """Envelope fields of an event that a request led to; the request's id goes along."""
+        return {
+            "id": self.id,
+            "workspace": workspace,
+            "occurred_at": self.at,
+            "actor": self.actor,
+            "correlation_id": correlation_id,
+        }

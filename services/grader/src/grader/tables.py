@@ -1,0 +1,87 @@
+"""The tables of grader: every try with its verdict, and the metrics of each agent of a run."""
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    Index,
+    Integer,
+    Table,
+    Text,
+    Uuid,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from assay_kernel.tables import kernel_tables, service_metadata
+
+SCHEMA = "grader"
+
+metadata = service_metadata(SCHEMA)
+kernel = kernel_tables(metadata)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("workspace", Text, nullable=False),
+    Column("agents", Integer, nullable=False),
+    Column("tasks", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("pass_threshold", Double, nullable=False),
+    Column("reward_key", Text),
+    Column("ended", Boolean, nullable=False),
+)
+
+tries = Table(
+    "tries",
+    metadata,
+    Column("slot", Uuid, primary_key=True),
+    Column("try_number", Integer, primary_key=True),
+    Column("delivery", Integer, primary_key=True),
+    Column("run", Uuid, nullable=False),
+    Column("agent", Integer, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("counted", Boolean, nullable=False, doc="the slot's verdict; at most one try of a slot"),
+    Column("outcome", Text, doc="null until it is graded"),
+    Column("reward", Double),
+    Column("reward_rule", Text),
+    Column("cause", Text),
+    Column("reason", Text),
+    Column("rewards", JSONB(none_as_null=True)),
+    Column("exception", JSONB(none_as_null=True)),
+    Column("runner", Text, nullable=False),
+    Column("environment", Text, nullable=False),
+    Column("harness_version", Text),
+    Column("started_at", DateTime(timezone=True), nullable=False),
+    Column("finished_at", DateTime(timezone=True), nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("durations", JSONB, nullable=False),
+    Column("input_tokens", Integer),
+    Column("cached_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("cost_usd", Double),
+    Column("artifacts", JSONB(none_as_null=True), doc="sha256, files and bytes of the manifest"),
+    Index("ix_tries_run", "run", "agent", "task", "attempt"),
+)
+
+agent_metrics = Table(
+    "agent_metrics",
+    metadata,
+    Column("run", Uuid, primary_key=True),
+    Column("agent", Integer, primary_key=True),
+    Column("expected", Integer, nullable=False),
+    Column("passed", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("errored", Integer, nullable=False),
+    Column("cancelled", Integer, nullable=False),
+    Column("pass_at_1", JSONB(none_as_null=True), doc="a Rate of the HTTP schemas"),
+    Column("pass_at_k", JSONB, nullable=False, doc="a list of RateAtK"),
+    Column("cost_per_task", JSONB(none_as_null=True), doc="an Amount"),
+    Column("seconds_per_task", JSONB(none_as_null=True), doc="an Amount"),
+    Column("tokens_per_task", JSONB(none_as_null=True), doc="an Amount"),
+    Column("input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("cost_usd", Double),
+)

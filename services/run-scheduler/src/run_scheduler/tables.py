@@ -1,0 +1,99 @@
+"""The tables of run-scheduler.
+
+`runs`, `slots`, `versions` and `version_tasks` are projections and can be rebuilt. `plans` and
+`dispatches` are the scheduler's own notes on what it has handed out; they are not derived from
+events alone and no rebuild touches them.
+"""
+
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Index, Integer, Table, Text, Uuid
+from sqlalchemy.dialects.postgresql import JSONB
+
+from assay_kernel.tables import kernel_tables, service_metadata
+
+SCHEMA = "run_scheduler"
+
+metadata = service_metadata(SCHEMA)
+kernel = kernel_tables(metadata)
+
+versions = Table(
+    "versions",
+    metadata,
+    Column("sync", Uuid, primary_key=True),
+    Column("benchmark", Uuid, nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("failed", Text),
+)
+
+version_tasks = Table(
+    "version_tasks",
+    metadata,
+    Column("sync", Uuid, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("location", JSONB(none_as_null=True)),
+    Column("digest", Text),
+    Column("unavailable", Text),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("workspace", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("reason", Text),
+    Column("stop_requested", Text),
+    Column("benchmark", Uuid, nullable=False),
+    Column("benchmark_name", Text, nullable=False),
+    Column("sync", Uuid, nullable=False),
+    Column("submitted", JSONB, nullable=False, doc="the data of the submitted event"),
+    Column("submitted_event", Uuid, nullable=False),
+    Column("correlation_id", Uuid, nullable=False),
+    Column("submitted_at", DateTime(timezone=True), nullable=False),
+    Column("submitted_by", Text, nullable=False),
+    Column("started_at", DateTime(timezone=True)),
+    Column("ended_at", DateTime(timezone=True)),
+    Column("expected_results", Integer, nullable=False),
+    Column("passed", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("errored", Integer, nullable=False),
+    Column("cancelled", Integer, nullable=False),
+    Column("sequence", BigInteger, nullable=False, doc="of the run's last event"),
+    Index("ix_runs_workspace", "workspace", "submitted_at"),
+    Index("ix_runs_status", "status"),
+)
+
+slots = Table(
+    "slots",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("run", Uuid, nullable=False),
+    Column("agent", Integer, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("outcome", Text, doc="of the verdict that counts; null before there is one"),
+    Column("last_try", Integer, nullable=False, doc="the highest try announced or begun"),
+    Column("graded_try", Integer, nullable=False, doc="the highest try with a verdict; 0: none"),
+    Column("retryable", Boolean, nullable=False),
+    Column("reason", Text),
+    Column("not_before", DateTime(timezone=True), doc="when the announced try may begin"),
+    Column("last_event", Uuid, nullable=False),
+    Index("ix_slots_run", "run", "outcome"),
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    Column("run", Uuid, primary_key=True),
+    Column("next_cell", BigInteger, nullable=False, doc="the next cell never yet handed out"),
+)
+
+dispatches = Table(
+    "dispatches",
+    metadata,
+    Column("slot", Uuid, primary_key=True),
+    Column("try_number", Integer, primary_key=True),
+    Column("run", Uuid, nullable=False),
+    Index("ix_dispatches_run", "run"),
+)
