@@ -1,0 +1,5 @@
+"""`python -m run_scheduler`."""
+
+from run_scheduler.app import main
+
+main()

@@ -1,0 +1,191 @@
+"""What the planner reads and notes: runs to plan, free places, retries due, cells handed out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import RowMapping, and_, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assay_contracts.run_events import SubmittedData
+from assay_contracts.values import Outcome, RunStatus
+from run_scheduler.tables import dispatches, plans, runs, slots, version_tasks, versions
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A run as the planner needs it."""
+
+    id: UUID
+    workspace: str
+    status: RunStatus
+    stop_requested: bool
+    submitted: SubmittedData
+    submitted_event: UUID
+    correlation_id: UUID
+    scored: int
+    unscored: int
+
+
+async def open_runs(connection: AsyncConnection) -> list[PlannedRun]:
+    """Every run that has not ended, the oldest first."""
+    ended = [status.value for status in RunStatus if status.is_terminal]
+    found = await connection.execute(
+        select(runs).where(runs.c.status.not_in(ended)).order_by(runs.c.submitted_at, runs.c.id)
+    )
+    return [_planned(row) for row in found.mappings()]
+
+
+def _planned(row: RowMapping) -> PlannedRun:
+    return PlannedRun(
+        id=row["id"],
+        workspace=row["workspace"],
+        status=RunStatus(row["status"]),
+        stop_requested=row["stop_requested"] is not None,
+        submitted=SubmittedData.model_validate(row["submitted"]),
+        submitted_event=row["submitted_event"],
+        correlation_id=row["correlation_id"],
+        scored=row["passed"] + row["failed"],
+        unscored=row["errored"] + row["cancelled"],
+    )
+
+
+async def version_state(connection: AsyncConnection, sync: UUID) -> tuple[bool, str | None]:
+    """Whether the pinned task list is complete here, and why it failed if it did."""
+    found = (
+        await connection.execute(
+            select(versions.c.complete, versions.c.failed).where(versions.c.sync == sync)
+        )
+    ).first()
+    return (False, None) if found is None else (found.complete, found.failed)
+
+
+async def runnable_positions(connection: AsyncConnection, sync: UUID) -> list[int]:
+    """The places of all tasks of the pinned list that can be run, ascending."""
+    found = await connection.scalars(
+        select(version_tasks.c.position)
+        .where(version_tasks.c.sync == sync, version_tasks.c.unavailable.is_(None))
+        .order_by(version_tasks.c.position)
+    )
+    return list(found)
+
+
+async def tasks_at(
+    connection: AsyncConnection, sync: UUID, positions: Sequence[int]
+) -> dict[int, RowMapping]:
+    """Name, location and digest of the tasks at `positions`."""
+    found = await connection.execute(
+        select(version_tasks).where(
+            version_tasks.c.sync == sync, version_tasks.c.position.in_(set(positions))
+        )
+    )
+    return {row["position"]: row for row in found.mappings()}
+
+
+async def task_named(connection: AsyncConnection, sync: UUID, name: str) -> RowMapping:
+    """Location and digest of the task called `name`."""
+    found = await connection.execute(
+        select(version_tasks).where(version_tasks.c.sync == sync, version_tasks.c.name == name)
+    )
+    return found.mappings().one()
+
+
+async def lock_plan(connection: AsyncConnection, run: UUID) -> int | None:
+    """The next cell to hand out, locked for this transaction; None where another planner has it.
+
+    The first time, what is already running is noted as handed out.
+    """
+    await connection.execute(insert(plans).values(run=run, next_cell=0).on_conflict_do_nothing())
+    found: int | None = await connection.scalar(
+        select(plans.c.next_cell).where(plans.c.run == run).with_for_update(skip_locked=True)
+    )
+    if found == 0:
+        running = select(slots.c.id, slots.c.last_try, slots.c.run).where(
+            slots.c.run == run, slots.c.last_try > slots.c.graded_try, slots.c.not_before.is_(None)
+        )
+        await connection.execute(
+            insert(dispatches)
+            .from_select(["slot", "try_number", "run"], running)
+            .on_conflict_do_nothing()
+        )
+    return found
+
+
+async def handed_out(connection: AsyncConnection, run: UUID) -> int:
+    """How many tries of the run are handed out and not yet judged."""
+    counted = await connection.scalar(
+        select(func.count()).select_from(dispatches).where(dispatches.c.run == run)
+    )
+    return int(counted or 0)
+
+
+async def begun(connection: AsyncConnection, ids: Sequence[UUID]) -> set[UUID]:
+    """Which of the slots have begun already, or are handed out."""
+    known = select(slots.c.id).where(slots.c.id.in_(ids))
+    noted = select(dispatches.c.slot).where(dispatches.c.slot.in_(ids))
+    return set(await connection.scalars(known.union(noted)))
+
+
+async def to_retry(connection: AsyncConnection, run: UUID, max_retries: int) -> list[RowMapping]:
+    """Slots without a score whose last try was judged and that may have another."""
+    found = await connection.execute(
+        select(slots)
+        .where(
+            slots.c.run == run,
+            slots.c.outcome == Outcome.ERRORED.value,
+            slots.c.retryable,
+            slots.c.graded_try == slots.c.last_try,
+            slots.c.last_try <= max_retries,
+        )
+        .order_by(slots.c.attempt, slots.c.task, slots.c.agent)
+    )
+    return list(found.mappings())
+
+
+async def announced(
+    connection: AsyncConnection, run: UUID, now: datetime, limit: int
+) -> list[RowMapping]:
+    """Slots whose announced next try is due and not yet handed out."""
+    found = await connection.execute(
+        select(slots)
+        .outerjoin(
+            dispatches,
+            and_(dispatches.c.slot == slots.c.id, dispatches.c.try_number == slots.c.last_try),
+        )
+        .where(
+            slots.c.run == run,
+            slots.c.last_try > slots.c.graded_try,
+            slots.c.not_before <= now,
+            dispatches.c.slot.is_(None),
+            or_(slots.c.outcome.is_(None), slots.c.outcome == Outcome.ERRORED.value),
+        )
+        .order_by(slots.c.not_before, slots.c.id)
+        .limit(limit)
+    )
+    return list(found.mappings())
+
+
+async def waiting_retries(connection: AsyncConnection, run: UUID) -> int:
+    """How many slots have a try announced that has no verdict yet."""
+    counted = await connection.scalar(
+        select(func.count())
+        .select_from(slots)
+        .where(slots.c.run == run, slots.c.last_try > slots.c.graded_try)
+    )
+    return int(counted or 0)
+
+
+async def note_dispatches(
+    connection: AsyncConnection, run: UUID, tries: Sequence[tuple[UUID, int]]
+) -> None:
+    """Note tries as handed out."""
+    if tries:
+        rows = [{"slot": slot, "try_number": number, "run": run} for slot, number in tries]
+        await connection.execute(insert(dispatches).on_conflict_do_nothing(), rows)
+
+
+async def move_plan(connection: AsyncConnection, run: UUID, next_cell: int) -> None:
+    """Remember the next cell to hand out."""
+    await connection.execute(update(plans).where(plans.c.run == run).values(next_cell=next_cell))

@@ -1,0 +1,238 @@
+"""Run events to runs and their slots, and the notes that end with each verdict.
+
+A slot has a row from its first event on; those without one have not begun. A run's counters are
+kept as the slots' counted verdicts change, so that a list of runs needs no counting.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Table, bindparam, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assay_contracts.envelope import Event
+from assay_contracts.lifecycle import counts_over
+from assay_contracts.run_events import (
+    AttemptEvent,
+    AttemptRetried,
+    AttemptStarted,
+    LifecycleEvent,
+    ResultGraded,
+    RunEvent,
+    RunFailed,
+    RunFinished,
+    RunQueued,
+    RunReopened,
+    RunStarted,
+    RunStopped,
+    RunStopRequested,
+    RunSubmitted,
+    TryData,
+)
+from assay_contracts.values import Outcome, RunStatus
+from assay_kernel.event_store import Recorded
+from assay_kernel.projection import Events, Projection
+from run_scheduler.tables import dispatches, runs, slots
+
+_COUNTERS = ("passed", "failed", "errored", "cancelled")
+
+Row = dict[str, Any]
+
+
+class RunsProjection(Projection):
+    """`runs` and `slots`; a verdict also takes its try off the list of what is handed out."""
+
+    name = "runs"
+    stream = RunEvent.stream
+    subjects: Sequence[str] = ("runs.>",)
+    tables: Sequence[Table] = (runs, slots)
+
+    async def apply(self, connection: AsyncConnection, events: Events) -> None:
+        """Write the rows that follow from `events`."""
+        changed = await _slot_rows(connection, events)
+        counted: dict[UUID, Counter[str]] = {}
+        last: dict[UUID, int] = {}
+        for stored in events:
+            match stored.event:
+                case LifecycleEvent() as event:
+                    await _apply_lifecycle(connection, event, stored)
+                case AttemptEvent() as event:
+                    _apply_attempt(event, changed, counted.setdefault(event.run, Counter()))
+                case _:
+                    continue
+            last[stored.event.run] = stored.sequence
+        if changed:
+            await _write_slots(connection, changed.values())
+        for run, sequence in last.items():
+            deltas = counted.get(run, Counter())
+            await connection.execute(
+                update(runs)
+                .where(runs.c.id == run)
+                .values(
+                    sequence=sequence,
+                    **{name: runs.c[name] + deltas[name] for name in _COUNTERS if deltas[name]},
+                )
+            )
+
+    async def react(self, connection: AsyncConnection, events: Events) -> None:
+        """Take what was judged off the list of what is handed out."""
+        ended = [
+            {"b_slot": event.data.slot.id(event.run), "b_try": event.data.try_number}
+            for event in (stored.event for stored in events)
+            if isinstance(event, ResultGraded)
+        ]
+        if ended:
+            await connection.execute(
+                delete(dispatches).where(
+                    dispatches.c.slot == bindparam("b_slot"),
+                    dispatches.c.try_number <= bindparam("b_try"),
+                ),
+                ended,
+            )
+
+
+async def _slot_rows(connection: AsyncConnection, events: Events) -> dict[UUID, Row]:
+    """The rows, as they stand, of every slot that `events` touch."""
+    ids = {
+        stored.event.data.slot.id(stored.event.run)
+        for stored in events
+        if isinstance(stored.event, AttemptStarted | AttemptRetried | ResultGraded)
+    }
+    if not ids:
+        return {}
+    found = await connection.execute(select(slots).where(slots.c.id.in_(ids)))
+    return {row["id"]: dict(row) for row in found.mappings()}
+
+
+def _apply_attempt(event: AttemptEvent, rows: dict[UUID, Row], counted: Counter[str]) -> None:
+    match event:
+        case AttemptStarted(data=data):
+            row = _row(rows, event, data)
+            row["last_try"] = max(row["last_try"], data.try_number)
+        case AttemptRetried(data=data):
+            row = _row(rows, event, data)
+            if data.try_number > row["last_try"]:
+                row |= {"last_try": data.try_number, "not_before": data.not_before}
+        case ResultGraded(data=data):
+            row = _row(rows, event, data)
+            before = None if row["outcome"] is None else Outcome(row["outcome"])
+            row["last_try"] = max(row["last_try"], data.try_number)
+            row["graded_try"] = max(row["graded_try"], data.try_number)
+            if counts_over(before, data.outcome):
+                row |= {
+                    "outcome": data.outcome.value,
+                    "retryable": data.retryable,
+                    "reason": data.reason,
+                }
+                if before is not None:
+                    counted[before.value] -= 1
+                counted[data.outcome.value] += 1
+        case _:
+            return
+    row["last_event"] = event.id
+
+
+def _row(rows: dict[UUID, Row], event: AttemptEvent, data: TryData) -> Row:
+    slot = data.slot
+    return rows.setdefault(
+        slot.id(event.run),
+        {
+            "id": slot.id(event.run),
+            "run": event.run,
+            "agent": slot.agent,
+            "task": slot.task,
+            "attempt": slot.attempt,
+            "outcome": None,
+            "last_try": 0,
+            "graded_try": 0,
+            "retryable": False,
+            "reason": None,
+            "not_before": None,
+            "last_event": event.id,
+        },
+    )
+
+
+async def _write_slots(connection: AsyncConnection, rows: Iterable[Row]) -> None:
+    statement = insert(slots)
+    columns = {
+        name: statement.excluded[name]
+        for name in (
+            "outcome",
+            "last_try",
+            "graded_try",
+            "retryable",
+            "reason",
+            "not_before",
+            "last_event",
+        )
+    }
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=["id"], set_=columns), list(rows)
+    )
+
+
+async def _apply_lifecycle(
+    connection: AsyncConnection, event: LifecycleEvent, stored: Recorded[Event]
+) -> None:
+    if isinstance(event, RunSubmitted):
+        await connection.execute(
+            insert(runs).values(_run_row(event, stored)).on_conflict_do_nothing()
+        )
+        return
+    changes = _lifecycle_changes(event)
+    await connection.execute(update(runs).where(runs.c.id == event.run).values(**changes))
+
+
+def _run_row(event: RunSubmitted, stored: Recorded[Event]) -> Row:
+    data = event.data
+    return {
+        "id": event.run,
+        "workspace": event.workspace,
+        "name": data.name,
+        "status": RunStatus.PENDING.value,
+        "benchmark": data.benchmark.id,
+        "benchmark_name": data.benchmark.name,
+        "sync": data.benchmark.sync,
+        "submitted": data.model_dump(mode="json"),
+        "submitted_event": event.id,
+        "correlation_id": event.correlation_id,
+        "submitted_at": event.occurred_at,
+        "submitted_by": event.actor,
+        "expected_results": data.expected_results,
+        "passed": 0,
+        "failed": 0,
+        "errored": 0,
+        "cancelled": 0,
+        "sequence": stored.sequence,
+    }
+
+
+def _lifecycle_changes(event: LifecycleEvent) -> Row:
+    match event:
+        case RunQueued():
+            return {"status": RunStatus.QUEUED.value}
+        case RunStarted():
+            return {"status": RunStatus.RUNNING.value, "started_at": event.occurred_at}
+        case RunStopRequested(data=data):
+            return {"stop_requested": data.reason}
+        case RunFinished():
+            return {"status": RunStatus.FINISHED.value, "ended_at": event.occurred_at}
+        case RunStopped(data=data):
+            ended = {"reason": data.reason, "ended_at": event.occurred_at}
+            return {"status": RunStatus.STOPPED.value, **ended}
+        case RunFailed(data=data):
+            ended = {"reason": data.reason, "ended_at": event.occurred_at}
+            return {"status": RunStatus.FAILED.value, **ended}
+        case RunReopened():
+            return {
+                "status": RunStatus.QUEUED.value,
+                "stop_requested": None,
+                "reason": None,
+                "ended_at": None,
+            }
+        case _:
+            raise TypeError(f"{event.type} changes no run")

@@ -1,0 +1,13 @@
+"""The scheduler's settings."""
+
+from pydantic import Field
+
+from assay_kernel.settings import KernelSettings
+
+
+class SchedulerSettings(KernelSettings):
+    """Read from `ASSAY_SCHEDULER_*`, besides what all services share; times in seconds."""
+
+    scheduler_retry_base: float = Field(default=1.0, gt=0)
+    scheduler_retry_longest: float = Field(default=60.0, gt=0)
+    scheduler_tick: float = Field(default=1.0, gt=0)
