@@ -21,9 +21,9 @@ from assay_contracts.values import (
 
 
 class Resource(BaseModel):
-    """Base of every answer."""
+    """Base of every answer; can be read off an object with attributes of the same names."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class Request(BaseModel):
@@ -260,13 +260,20 @@ class StopRun(Request):
 
 
 class Comparison(Resource):
-    """The paired test against the leader: `difference` is the leader's value minus this one's."""
+    """The paired test against the leader: `difference` is the leader's mean minus this one's.
+
+    On the scale `logarithm` it is the mean difference of logarithms. The interval holds for all
+    `n_entrants` of the group at once; it is null for a single task.
+    """
 
     leader_run: UUID
+    leader_agent: int
     difference: float
-    ci_low: float
-    ci_high: float
+    ci_low: float | None
+    ci_high: float | None
     p_value: float
+    scale: str
+    n_entrants: int
     n_tasks: int
     tasks_won: int
     tasks_lost: int

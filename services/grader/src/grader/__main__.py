@@ -1,0 +1,5 @@
+"""`python -m grader`."""
+
+from grader.app import main
+
+main()
