@@ -1,1 +1,1 @@
-
+"""Finished runs to standings."""

@@ -1,0 +1,5 @@
+"""`python -m leaderboard`."""
+
+from leaderboard.app import main
+
+main()
