@@ -1,0 +1,89 @@
+"""What `assay up` and `assay down` do on this machine. Each returns the exit code."""
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+from assay_local.detached import start_detached
+from assay_local.environment import passed_environment
+from assay_local.folder import DataFolder, FolderError, HeldError, Running
+from assay_local.installation import NotStartedError, run_platform
+from assay_local.leftovers import clean_up
+from assay_local.process import wait_for_end
+from assay_local.supervisor import Telling
+
+_STOP_SECONDS = 120.0
+
+
+def up(data: Path, port: int, detach: bool) -> int:
+    """Run the platform on `data` until it is stopped, or with `detach` in the background."""
+    try:
+        if detach:
+            code = start_detached(data, port, _say)
+            if code == 0:
+                _say_where(data, port, f"assay down --data {shlex.quote(str(data))}")
+            return code
+        telling = Telling(_say, lambda: _say_where(data, port, "Ctrl-C, or `assay down`"))
+        return run_platform(data, port, telling)
+    except (FolderError, NotStartedError) as error:
+        _complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def down(data: Path) -> int:
+    """Stop the platform that runs on `data`, or what a killed one left; nothing running is fine."""
+    folder = DataFolder(data.expanduser().resolve())
+    if not folder.identity_file.exists():
+        _say(f"Nothing is running on {folder.root}")
+        return 0
+    try:
+        with folder.lock(_STOP_SECONDS):
+            return _clean_up(folder)
+    except HeldError as error:
+        if error.running is None:
+            _complain(str(error))
+            return 1
+        return _stop(folder, error.running)
+    except PermissionError as error:
+        _complain(f"{folder.root} belongs to another user: {error.strerror}")
+        return 1
+
+
+def _stop(folder: DataFolder, running: Running) -> int:
+    _say(f"Stopping Assay at {running.url}")
+    running.supervisor.send(signal.SIGTERM)
+    if wait_for_end([running.supervisor], _STOP_SECONDS):
+        _say(f"It did not stop in {_STOP_SECONDS:.0f} s and is killed")
+        running.supervisor.send(signal.SIGKILL)
+        with folder.lock(_STOP_SECONDS):
+            return _clean_up(folder)
+    _say(f"Stopped. The data stays in {folder.root}")
+    return 0
+
+
+def _clean_up(folder: DataFolder) -> int:
+    ended = clean_up(folder, passed_environment(os.environ))
+    if ended:
+        _say(f"Ended what a killed supervisor had left: {', '.join(ended)}")
+    else:
+        _say(f"Nothing is running on {folder.root}")
+    return 0
+
+
+def _say_where(data: Path, port: int, stop: str) -> None:
+    _say("")
+    _say(f"  address  http://127.0.0.1:{port}")
+    _say(f"  data     {data.expanduser().resolve()}")
+    _say(f"  stop     {stop}")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201  the command's output
+
+
+def _complain(line: str) -> None:
+    print(f"assay: {line}", file=sys.stderr, flush=True)  # noqa: T201  the command's output

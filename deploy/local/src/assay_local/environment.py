@@ -1,0 +1,88 @@
+"""What the services get of the environment: their settings, and a sensible part of the caller's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from assay_local.folder import DataFolder
+
+_PASSED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("NODE_EXTRA_CA_CERTS", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
+        *("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_CONFIG"),
+    }
+)
+_PASSED_PREFIXES = ("LC_", "ASSAY_", "OTEL_")
+_NOT_OVERRIDDEN = frozenset({"ASSAY_HTTP_PORT", "ASSAY_GATEWAY_URL"})
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the servers are; the first two may hold a password."""
+
+    nats: str = field(repr=False)
+    database: str = field(repr=False)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        """The gateway's address on this machine."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+def passed_environment(caller: Mapping[str, str]) -> dict[str, str]:
+    """The part of the caller's environment that the services may see.
+
+    `ASSAY_TOKEN` and its like are for the command and stay there.
+    """
+    return {
+        name: value
+        for name, value in caller.items()
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and name != "ASSAY_TOKEN"
+    }
+
+
+def service_environment(
+    service: str, folder: DataFolder, addresses: Addresses, caller: Mapping[str, str]
+) -> dict[str, str]:
+    """The whole environment of a service. Settings of the caller win over ours."""
+    ours = {
+        "ASSAY_NATS_URL": addresses.nats,
+        "ASSAY_DATABASE_URL": addresses.database,
+        "ASSAY_BLOB_URL": (folder.root / "blobs").as_uri(),
+        "ASSAY_INSTANCE": f"{service}-1",
+        "ASSAY_LOG_FORMAT": "json",
+        "PYTHONUNBUFFERED": "1",
+        **_own_settings(service, folder, addresses),
+    }
+    passed = passed_environment(caller)
+    fixed = {name: ours[name] for name in _NOT_OVERRIDDEN if name in ours}
+    return {**ours, **passed, **fixed}
+
+
+def _own_settings(service: str, folder: DataFolder, addresses: Addresses) -> dict[str, str]:
+    root = folder.root
+    match service:
+        case "gateway":
+            return {
+                "ASSAY_HTTP_HOST": "127.0.0.1",
+                "ASSAY_HTTP_PORT": str(addresses.port),
+                "ASSAY_ADMIN_TOKEN_FILE": str(root / "admin-token"),
+                "ASSAY_MASTER_KEY_FILE": str(root / "master-key"),
+                "ASSAY_RUNNER_TOKEN_FILE": str(root / "runner-token"),
+            }
+        case "sandbox-runner":
+            return {
+                "ASSAY_GATEWAY_URL": addresses.url,
+                "ASSAY_RUNNER_TOKEN_FILE": str(root / "runner-token"),
+                "ASSAY_SCRATCH_DIR": str(root / "sandboxes"),
+                "ASSAY_HIDDEN_DIRS": str(root),
+                "ASSAY_INSTALLATION": folder.installation,
+            }
+        case "registry-sync":
+            return {"ASSAY_WORK_DIR": str(root / "registry")}
+        case _:
+            return {}
