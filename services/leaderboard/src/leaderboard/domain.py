@@ -161,8 +161,10 @@ def _standings(rows: Sequence[_Row], metric: Metric) -> list[Standing]:
     leader = next(
         (row for row, placed in zip(rows, placements, strict=True) if placed.leader), None
     )
+    shared = sum(placed.tied for placed in placements) > 1  # a leader alone is tied with nobody
     standings = [
-        _standing(row, placed, leader) for row, placed in zip(rows, placements, strict=True)
+        _standing(row, placed, leader, tied=shared and placed.tied)
+        for row, placed in zip(rows, placements, strict=True)
     ]
     order = sorted(
         range(len(rows)),
@@ -226,11 +228,11 @@ _READINGS: Mapping[Metric, Callable[[_Row, int], Reading]] = {
 }
 
 
-def _standing(row: _Row, placed: Placement, leader: _Row | None) -> Standing:
+def _standing(row: _Row, placed: Placement, leader: _Row | None, *, tied: bool) -> Standing:
     agent = row.agent
     return Standing(
         rank=placed.rank,
-        tied=placed.tied,
+        tied=tied,
         harness=agent.harness,
         model=agent.model,
         agent=agent.agent,
