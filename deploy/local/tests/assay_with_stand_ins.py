@@ -6,54 +6,55 @@ BEHAVIOURS is like `grader=stubborn,leaderboard=broken`, or `-`.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from assay_local import commands, detached
-from assay_local.environment import Addresses
-from assay_local.folder import DataFolder
-from assay_local.installation import assay_services, run_platform
-from assay_local.program import Program
 
 _STAND_IN = Path(__file__).with_name("stand_in.py")
 
 
-class StandIns:
-    """The services' programs with other commands; everything else is as for the real ones."""
+def with_stand_ins(behaviours: str) -> None:
+    """Give the services' programs other commands; everything else is as for the real ones."""
+    from assay_local import installation
 
-    def __init__(self, behaviours: str) -> None:
-        self._behaviours = dict(
-            behaviour.split("=") for behaviour in behaviours.split(",") if "=" in behaviour
-        )
+    known = dict(one.split("=") for one in behaviours.split(",") if "=" in one)
+    real = installation.assay_services
 
-    def __call__(
-        self, folder: DataFolder, addresses: Addresses, caller: Mapping[str, str]
-    ) -> Sequence[Program]:
-        """The programs."""
+    def stand_ins(*where):
         return [
-            replace(program, command=self._command(program.name), grace_seconds=1.0)
-            for program in assay_services(folder, addresses, caller)
+            replace(
+                program,
+                command=[
+                    *(sys.executable, str(_STAND_IN)),
+                    *(program.name, known.get(program.name, "ordinary")),
+                ],
+                grace_seconds=1.0,
+            )
+            for program in real(*where)
         ]
 
-    def _command(self, service: str) -> list[str]:
-        return [
-            *(sys.executable, str(_STAND_IN)),
-            *(service, self._behaviours.get(service, "ordinary")),
-        ]
+    installation.assay_services = stand_ins
 
 
 def main(verb: str, behaviours: str, data: str, port: str, descriptor: str = "") -> int:
     """Do as the command does."""
-    if verb == "down":
-        return commands.down(Path(data))
-    if verb == "serve":
-        return detached.main([data, port, descriptor], StandIns(behaviours))
-    here = [sys.executable, __file__, "serve", behaviours]
-    commands.run_platform = partial(run_platform, services=StandIns(behaviours))
-    commands.start_detached = partial(detached.start_detached, command=here)
-    return commands.up(Path(data), int(port), detach=verb == "detach")
+    match verb:
+        case "down":
+            return commands.down(Path(data))
+        case "detach":
+            here = [sys.executable, __file__, "serve", behaviours]
+            commands.start_detached = partial(detached.start_detached, command=here)
+            return commands.up(Path(data), int(port), detach=True)
+        case "serve":
+            from assay_local import background
+
+            with_stand_ins(behaviours)
+            return background.main([data, port, descriptor])
+        case _:
+            with_stand_ins(behaviours)
+            return commands.up(Path(data), int(port), detach=False)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,8 @@ from pathlib import Path
 from assay_local.detached import start_detached
 from assay_local.environment import passed_environment
 from assay_local.folder import DataFolder, FolderError, HeldError, Running
-from assay_local.installation import NotStartedError, run_platform
 from assay_local.leftovers import clean_up
 from assay_local.process import wait_for_end
-from assay_local.supervisor import Telling
 
 _STOP_SECONDS = 120.0
 
@@ -20,14 +18,8 @@ _STOP_SECONDS = 120.0
 def up(data: Path, port: int, detach: bool) -> int:
     """Run the platform on `data` until it is stopped, or with `detach` in the background."""
     try:
-        if detach:
-            code = start_detached(data, port, _say)
-            if code == 0:
-                _say_where(data, port, f"assay down --data {shlex.quote(str(data))}")
-            return code
-        telling = Telling(_say, lambda: _say_where(data, port, "Ctrl-C, or `assay down`"))
-        return run_platform(data, port, telling)
-    except (FolderError, NotStartedError) as error:
+        return _up_in_background(data, port) if detach else _up_here(data, port)
+    except FolderError as error:
         _complain(str(error))
         return 1
     except KeyboardInterrupt:
@@ -50,6 +42,27 @@ def down(data: Path) -> int:
         return _stop(folder, error.running)
     except PermissionError as error:
         _complain(f"{folder.root} belongs to another user: {error.strerror}")
+        return 1
+
+
+def _up_in_background(data: Path, port: int) -> int:
+    code = start_detached(data, port, _say)
+    if code == 0:
+        _say_where(data, port, f"assay down --data {shlex.quote(str(data))}")
+    return code
+
+
+def _up_here(data: Path, port: int) -> int:
+    # Imported here since it is slow, and `down` needs none of it.
+    from assay_local.installation import NotStartedError, run_platform  # noqa: PLC0415
+    from assay_local.supervisor import Telling  # noqa: PLC0415
+
+    try:
+        return run_platform(
+            data, port, Telling(_say, lambda: _say_where(data, port, "Ctrl-C, or `assay down`"))
+        )
+    except NotStartedError as error:
+        _complain(str(error))
         return 1
 
 

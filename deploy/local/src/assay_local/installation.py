@@ -30,9 +30,6 @@ _DATABASE = "assay"
 _SERVICE_GRACE_SECONDS = 20.0
 _GUARD_SECONDS = 60.0
 
-Services = Callable[[DataFolder, Addresses, Mapping[str, str]], Sequence[Program]]
-"""Makes the services' programs from the folder, the addresses and the caller's environment."""
-
 
 class NotStartedError(RuntimeError):
     """The platform cannot be started here; the message says why and what to do."""
@@ -54,9 +51,7 @@ def assay_services(
     ]
 
 
-def run_platform(
-    root: Path, port: int, telling: Telling, services: Services = assay_services
-) -> int:
+def run_platform(root: Path, port: int, telling: Telling) -> int:
     """Run the platform until it is stopped; returns the exit code.
 
     Raises:
@@ -70,24 +65,24 @@ def run_platform(
             url = f"http://127.0.0.1:{port}"
             folder.write_running(Running(supervisor=ProcessRef.current(), url=url))
             try:
-                return _run(folder, port, telling, services)
+                return _run(folder, port, telling)
             finally:
                 folder.forget_running()
     except (FolderError, HeldError, ClusterError) as error:
         raise NotStartedError(str(error)) from error
 
 
-def _run(folder: DataFolder, port: int, telling: Telling, services: Services) -> int:
+def _run(folder: DataFolder, port: int, telling: Telling) -> int:
     rotate(folder.log("supervisor"))
     log = open_event_log(folder.log("supervisor"))
     telling.line(f"Starting Assay on {folder.root}")
-    plan = _plan(folder, port, services)
+    plan = _plan(folder, port)
     folder.announce(plan.url)
     with guarded(folder):
         return asyncio.run(Supervisor(folder, plan, telling, log).run())
 
 
-def _plan(folder: DataFolder, port: int, services: Services) -> Plan:
+def _plan(folder: DataFolder, port: int) -> Plan:
     """Servers that the caller's environment names elsewhere are not started here."""
     caller = dict(os.environ)
     servers: list[Program] = []
@@ -107,7 +102,7 @@ def _plan(folder: DataFolder, port: int, services: Services) -> Plan:
         url=addresses.url,
         servers=servers,
         prepare=prepare,
-        services=services(folder, addresses, caller),
+        services=assay_services(folder, addresses, caller),
         reap=lambda: reap_sandboxes(folder, passed_environment(caller)),
     )
 
