@@ -20,12 +20,12 @@ async def keep_artifacts(
     The manifest is JSON: `{"files": [{"path", "size", "sha256"}]}`, ordered by path.
     """
     listed = []
+    total = 0
     for path in sorted(files):
         sha256, size = await blobs.keep_file(folder / path)
+        total += size
         listed.append({"path": path.as_posix(), "size": size, "sha256": sha256})
     if not listed:
         return None
     manifest = await blobs.keep(orjson.dumps({"files": listed}))
-    return ArtifactManifest(
-        sha256=manifest, files=len(listed), bytes=sum(int(one["size"]) for one in listed)
-    )
+    return ArtifactManifest(sha256=manifest, files=len(listed), bytes=total)

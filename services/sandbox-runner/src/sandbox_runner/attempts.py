@@ -173,6 +173,8 @@ class AttemptRunner:
             attempt=order.slot.attempt,
             try_number=order.try_number,
             secret_values=tuple(values.values()),
+            scratch=self._settings.scratch_dir,
+            hidden=self._settings.hidden_dirs,
         )
 
     async def _result(
@@ -225,7 +227,7 @@ def _summary(outcome: TrialOutcome) -> ExceptionSummary | None:
     return ExceptionSummary(
         type=outcome.exception.type,
         message=outcome.exception.message[:_MESSAGE_LENGTH],
-        phase=Phase(outcome.exception.phase),
+        phase=outcome.exception.phase,
     )
 
 

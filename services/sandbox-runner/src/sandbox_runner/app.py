@@ -1,0 +1,55 @@
+"""Wiring of the sandbox-runner: what it can run, the watch for stops, the worker, the reaper."""
+
+import structlog
+
+from assay_contracts.work import DEFAULT_POOL
+from assay_kernel.blobs import BlobStore
+from assay_kernel.service import Service, run_service
+from sandbox_runner.attempts import AttemptRunner
+from sandbox_runner.capabilities import detect
+from sandbox_runner.locate import TaskShelf
+from sandbox_runner.reap import reap
+from sandbox_runner.secret_claims import SecretClaims
+from sandbox_runner.settings import RunnerSettings
+from sandbox_runner.stops import StopWatch
+from sandbox_runner.worker import Worker
+
+log = structlog.get_logger(__name__)
+
+
+async def wire(service: Service) -> None:
+    """Build the runner's parts."""
+    settings = service.settings
+    if not isinstance(settings, RunnerSettings):
+        raise TypeError("the sandbox-runner needs its own settings")
+    can = detect()
+    environment = can.chosen(settings.sandbox_environment)
+    pools = tuple(dict.fromkeys([DEFAULT_POOL, environment, *can.environments]))
+    log.info("can-run", environments=can.environments, missing=can.missing, default=environment)
+    removed = reap(settings.scratch_dir, settings.installation, docker_too="docker" in pools)
+    if removed:
+        log.warning("reaped", sandboxes=removed)
+    blobs = BlobStore(settings.blob_url)
+    attempts = AttemptRunner(
+        settings,
+        blobs,
+        TaskShelf(settings.scratch_dir / "tasks", blobs),
+        SecretClaims(settings.gateway_url, settings.runner_token_file),
+        environment,
+    )
+    stops = StopWatch(service.store)
+    worker = Worker(service.store, attempts, stops, settings, pools)
+    service.tasks["stop watch"] = stops.follow()
+    service.tasks["worker"] = worker.run()
+    service.details = lambda: {
+        "environments": list(can.environments),
+        "default": environment,
+        "missing": dict(can.missing),
+        "running": worker.running,
+        "capacity": settings.runner_concurrency,
+    }
+
+
+def main() -> None:
+    """Run the runner until it is told to stop."""
+    run_service("sandbox-runner", RunnerSettings(), wire)

@@ -1,0 +1,1 @@
+"""The sandboxes of our own that Harbor's trials run in: `docker` and `local`."""

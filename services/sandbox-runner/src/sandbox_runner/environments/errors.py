@@ -1,0 +1,25 @@
+"""What can go wrong with a sandbox itself. Harbor's error policy knows them by their names."""
+
+from harbor.models.trial.error_policy import ErrorPolicyOverride
+
+
+class SandboxDiedError(RuntimeError):
+    """The sandbox is gone in the middle of a trial; that is not the agent's failure."""
+
+
+class SandboxLikelyOutOfMemoryError(RuntimeError):
+    """The sandbox was killed because it went over its memory limit."""
+
+
+class ImageUnavailableError(RuntimeError):
+    """The task's image is neither here nor to be had from its registry."""
+
+
+_NOT_THE_AGENTS_FAULT = ErrorPolicyOverride(
+    should_retry=True, should_grade=False, has_valid_reward=False
+)
+
+OUR_ERROR_POLICY: dict[str, ErrorPolicyOverride] = {
+    error.__name__: _NOT_THE_AGENTS_FAULT for error in (SandboxDiedError, ImageUnavailableError)
+}
+"""How the errors that Harbor does not know are treated: tried again, never graded."""
