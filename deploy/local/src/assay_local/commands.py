@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def down(data: Path) -> int:
 def _up_in_background(data: Path, port: int) -> int:
     code = start_detached(data, port, _say)
     if code == 0:
-        _say_where(data, port, f"assay down --data {shlex.quote(str(data))}")
+        _say_where(data, port, _down_command(data))
     return code
 
 
@@ -85,6 +86,13 @@ def _clean_up(folder: DataFolder) -> int:
     else:
         _say(f"Nothing is running on {folder.root}")
     return 0
+
+
+def _down_command(data: Path) -> str:
+    # `make` runs a command that is not on the path.
+    called = sys.argv[0]
+    found = Path(called).name == "assay" and shutil.which("assay") is None
+    return f"{shlex.quote(called) if found else 'assay'} down --data {shlex.quote(str(data))}"
 
 
 def _say_where(data: Path, port: int, stop: str) -> None:

@@ -16,6 +16,7 @@ _PASSED = frozenset(
     }
 )
 _PASSED_PREFIXES = ("LC_", "ASSAY_", "OTEL_")
+_FOR_THE_COMMAND = frozenset({"ASSAY_TOKEN", "ASSAY_SERVER", "ASSAY_WORKSPACE", "ASSAY_DATA"})
 _NOT_OVERRIDDEN = frozenset({"ASSAY_HTTP_PORT", "ASSAY_GATEWAY_URL"})
 
 
@@ -36,12 +37,12 @@ class Addresses:
 def passed_environment(caller: Mapping[str, str]) -> dict[str, str]:
     """The part of the caller's environment that the services may see.
 
-    `ASSAY_TOKEN` and its like are for the command and stay there.
+    What the `assay` command itself is told, its token above all, is not for them.
     """
     return {
         name: value
         for name, value in caller.items()
-        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and name != "ASSAY_TOKEN"
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and name not in _FOR_THE_COMMAND
     }
 
 
