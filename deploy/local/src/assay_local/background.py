@@ -21,6 +21,9 @@ def main(arguments: Sequence[str]) -> int:
     except NotStartedError as error:
         reports.line(str(error))
         return 1
+    except Exception as error:
+        reports.line(f"Assay failed: {error!r}")
+        raise
     finally:
         reports.close()
 

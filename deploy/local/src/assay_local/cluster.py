@@ -156,9 +156,8 @@ def _initialise(folder: Path, user: str | None) -> None:
         env={**system_environment(), "LC_ALL": "C"},
     )
     if done.returncode != 0:
-        raise ClusterError(
-            f"PostgreSQL's initdb failed in {fresh}:\n{(done.stdout + done.stderr).strip()}"
-        )
+        reason = (done.stderr or done.stdout).strip()
+        raise ClusterError(f"PostgreSQL could not make its cluster in {fresh}:\n{reason}")
     fresh.replace(folder)
 
 

@@ -1,4 +1,4 @@
-"""What `assay up` and `assay down` do on this machine. Each returns the exit code."""
+"""What `assay up`, `down` and `demo` do on this machine. Each returns the exit code."""
 
 import os
 import shlex
@@ -46,10 +46,35 @@ def down(data: Path) -> int:
         return 1
 
 
+def demo(data: Path, port: int, json_output: bool) -> int:
+    """Run the demo on `data` and show its leaderboard; the platform goes on running."""
+    # Imported here since it is slow, and `down` needs none of it.
+    from assay_client.errors import AssayError  # noqa: PLC0415
+    from assay_client.render import standings  # noqa: PLC0415
+    from assay_client.render.output import show  # noqa: PLC0415
+    from assay_local.demo import DemoError, run_demo  # noqa: PLC0415
+
+    try:
+        done = run_demo(data, port, _mention if json_output else _say)
+    except (FolderError, DemoError, AssayError) as error:
+        _complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        _complain(f"interrupted; what was started goes on; stop it with: {_down_command(data)}")
+        return 130
+    if json_output:
+        _say(done.as_json())
+        return 0
+    _say("")
+    show(lambda frame: standings.leaderboard(done.leaderboard, frame))
+    _say_where(data, done.url, _down_command(data))
+    return 0
+
+
 def _up_in_background(data: Path, port: int) -> int:
     code = start_detached(data, port, _say)
     if code == 0:
-        _say_where(data, port, _down_command(data))
+        _say_where(data, _url(port), _down_command(data))
     return code
 
 
@@ -60,7 +85,9 @@ def _up_here(data: Path, port: int) -> int:
 
     try:
         return run_platform(
-            data, port, Telling(_say, lambda: _say_where(data, port, "Ctrl-C, or `assay down`"))
+            data,
+            port,
+            Telling(_say, lambda: _say_where(data, _url(port), "Ctrl-C, or `assay down`")),
         )
     except NotStartedError as error:
         _complain(str(error))
@@ -95,15 +122,23 @@ def _down_command(data: Path) -> str:
     return f"{shlex.quote(called) if found else 'assay'} down --data {shlex.quote(str(data))}"
 
 
-def _say_where(data: Path, port: int, stop: str) -> None:
+def _url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+def _say_where(data: Path, url: str, stop: str) -> None:
     _say("")
-    _say(f"  address  http://127.0.0.1:{port}")
+    _say(f"  address  {url}")
     _say(f"  data     {data.expanduser().resolve()}")
     _say(f"  stop     {stop}")
 
 
 def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201  the command's output
+
+
+def _mention(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201  progress beside the answer
 
 
 def _complain(line: str) -> None:

@@ -4,6 +4,7 @@ The platform is started in the background on a folder of the demo's own, unless 
 already, and goes on running, so that the address that is printed can be visited.
 """
 
+import json
 import os
 import time
 import tomllib
@@ -42,6 +43,17 @@ class Demonstration:
     url: str
     run: RunDetail
     leaderboard: Leaderboard
+
+    def as_json(self) -> str:
+        """One JSON document."""
+        return json.dumps(
+            {
+                "server": self.url,
+                "run": self.run.model_dump(mode="json"),
+                "leaderboard": self.leaderboard.model_dump(mode="json"),
+            },
+            indent=2,
+        )
 
 
 def run_demo(data: Path, port: int, tell: Callable[[str], None]) -> Demonstration:

@@ -70,6 +70,8 @@ def run_platform(root: Path, port: int, telling: Telling) -> int:
                 folder.forget_running()
     except (FolderError, HeldError, ClusterError) as error:
         raise NotStartedError(str(error)) from error
+    except OSError as error:
+        raise NotStartedError(f"Assay could not start on {root}: {error}") from error
 
 
 def _run(folder: DataFolder, port: int, telling: Telling) -> int:
