@@ -1,0 +1,1 @@
+"""The subcommands of `assay`, one module for each subject."""

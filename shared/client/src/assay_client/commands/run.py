@@ -1,0 +1,194 @@
+"""`assay run`: submit runs, follow them, stop them."""
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay_client.api import AssayClient
+from assay_client.commands.options import (
+    Json,
+    Limit,
+    Offset,
+    RunRef,
+    new_commands,
+    open_client,
+)
+from assay_client.dotenv import parse_dotenv, resolve_run_secrets
+from assay_client.errors import AssayError, InvalidInputError
+from assay_client.render.meter import Meter
+from assay_client.render.output import answer, show, write_json
+from assay_client.render.runs import result_list, run_list, run_page, stopping, submitted
+from assay_client.watching import watch_run
+from assay_contracts.http import RunDetail, StopRun, SubmitRun
+from assay_contracts.run_config import InvalidRunConfigError, parse_run_config_toml
+from assay_contracts.values import RunStatus
+
+commands = new_commands("Submit, list, show, follow and stop runs.")
+
+
+class RunNotFinishedError(AssayError):
+    """A run that was followed ended without finishing."""
+
+    code = "RUN_NOT_FINISHED"
+
+
+@commands.command()
+def submit(
+    context: typer.Context,
+    *,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The run's configuration (TOML).", exists=True, dir_okay=False
+        ),
+    ],
+    environment: Annotated[
+        str | None,
+        typer.Option("--environment", metavar="NAME", help="Sandbox to run in, such as docker."),
+    ] = None,
+    secrets_file: Annotated[
+        str | None,
+        typer.Option(
+            "--secrets-file",
+            metavar="FILE|-",
+            help="Values for the names in secrets.required (dotenv; - is stdin). "
+            "Names it lacks are taken from the environment.",
+        ),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Submit a run. Exits with 1 where a followed run fails or is stopped."""
+    request = _request(file, environment, secrets_file)
+    with open_client(context) as client:
+        run = client.submit_run(request)
+        if not watch:
+            answer(run, as_json, submitted)
+            return
+        if not as_json:
+            show(lambda frame: submitted(run, frame))
+        _follow(client, str(run.id), as_json, is_new=True)
+
+
+@commands.command("list")
+def list_runs(
+    context: typer.Context,
+    benchmark: Annotated[
+        str | None,
+        typer.Option("--benchmark", help="Runs on this benchmark alone (key, name or id)."),
+    ] = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    as_json: Json = False,
+) -> None:
+    """List the runs of the workspace, the newest first."""
+    with open_client(context) as client:
+        answer(client.runs(limit=limit, offset=offset, benchmark=benchmark), as_json, run_list)
+
+
+@commands.command()
+def info(context: typer.Context, run: RunRef, as_json: Json = False) -> None:
+    """Show a run: status, version, agents with metrics, and why results are no pass."""
+    with open_client(context) as client:
+        answer(client.run(run), as_json, run_page)
+
+
+@commands.command()
+def results(
+    context: typer.Context,
+    run: RunRef,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    as_json: Json = False,
+) -> None:
+    """List the results of a run, one for each task and attempt of each agent."""
+    with open_client(context) as client:
+        page = client.run_results(run, limit=limit, offset=offset)
+        if as_json:
+            write_json(page)
+            return
+        agents = client.run(run).agents
+        show(lambda _: result_list(page, agents))
+
+
+@commands.command()
+def watch(context: typer.Context, run: RunRef, as_json: Json = False) -> None:
+    """Follow a run until it ends. Exits with 1 where it fails or is stopped."""
+    with open_client(context) as client:
+        _follow(client, run, as_json, is_new=False)
+
+
+@commands.command()
+def stop(
+    context: typer.Context,
+    run: RunRef,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why, for those who look at it later.")
+    ] = StopRun().reason,
+    as_json: Json = False,
+) -> None:
+    """Stop a run; the results that are there stay."""
+    with open_client(context) as client:
+        answer(client.stop_run(run, StopRun(reason=reason)), as_json, stopping)
+
+
+def _follow(client: AssayClient, ref: str, as_json: bool, *, is_new: bool) -> None:
+    last: RunDetail | None = None
+    with Meter("results", silent=as_json) as meter:
+        for last in watch_run(client, ref, is_new=is_new):
+            meter.update(
+                f"{last.name} {last.status.value}",
+                last.ingested_results,
+                last.expected_results,
+                _tally(last),
+            )
+    if last is None:
+        return
+    answer(last, as_json, run_page)
+    if last.status is not RunStatus.FINISHED:
+        raise typer.Exit(1)
+
+
+def _tally(run: RunDetail) -> str:
+    counts = {
+        "passed": sum(agent.passed for agent in run.agents),
+        "failed": sum(agent.failed for agent in run.agents),
+        "errored": sum(agent.errored for agent in run.agents),
+    }
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number)
+
+
+def _request(file: Path, environment: str | None, secrets_file: str | None) -> SubmitRun:
+    text = _read(file)
+    try:
+        config = parse_run_config_toml(text)
+    except InvalidRunConfigError as error:
+        count = len(error.issues)
+        raise InvalidInputError(
+            f"{file}: {count} mistake{'' if count == 1 else 's'}", issues=error.issues
+        ) from error
+    given = {} if secrets_file is None else _given_secrets(secrets_file)
+    return SubmitRun(
+        config=tomllib.loads(text),
+        environment=environment,
+        secrets=resolve_run_secrets(config.secrets.required, given, os.environ),
+    )
+
+
+def _given_secrets(secrets_file: str) -> dict[str, str]:
+    if secrets_file == "-":
+        return parse_dotenv(sys.stdin.read(), "stdin")
+    return parse_dotenv(_read(Path(secrets_file)), secrets_file)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInputError(f"{file} is not text in UTF-8") from None
+    except OSError as error:
+        raise InvalidInputError(f"{file} cannot be read: {error.strerror}") from error

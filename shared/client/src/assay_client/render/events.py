@@ -1,0 +1,79 @@
+"""One line for an event or for a line of a run's log, so that a long list can be read and cut."""
+
+import json
+from datetime import datetime
+
+from assay_client.render import values
+from assay_contracts.envelope import Event, UnknownEventError
+from assay_contracts.events import decode_event
+from assay_contracts.http import LogLine, StoredEvent
+from assay_contracts.identifiers import Slot
+from assay_contracts.run_events import (
+    AttemptRetried,
+    AttemptStarted,
+    ResultGraded,
+    ResultIngested,
+    RunEvent,
+    RunFailed,
+    RunFinished,
+    RunQueued,
+    RunReopened,
+    RunStopped,
+    RunStopRequested,
+    RunSubmitted,
+)
+
+
+def event_line(stored: StoredEvent) -> str:
+    """Sequence, time, type, and what happened."""
+    try:
+        event = decode_event(RunEvent.stream, json.dumps(stored.event).encode())
+    except UnknownEventError:
+        return f"{stored.sequence:>8}  {values.clean(stored.subject)}"
+    happened = " ".join(values.clean(_happened(event)).split())
+    return f"{stored.sequence:>8}  {_clock(event.occurred_at)}  {event.type:<15}  {happened}"
+
+
+def log_line(line: LogLine) -> str:
+    """Time, level, step and message."""
+    message = values.clean(line.message)
+    return f"{_clock(line.timestamp)}  {line.level:<7}  {values.clean(line.step)}: {message}"
+
+
+def _clock(at: datetime) -> str:
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _happened(event: Event) -> str:
+    match event:
+        case RunSubmitted(data=submitted):
+            what = f"{submitted.expected_results:,} results of {submitted.benchmark.name}"
+            return f"{submitted.name}: {what} {submitted.benchmark.version}, by {event.actor}"
+        case RunQueued(data=queued):
+            return f"{queued.expected_results:,} results to come"
+        case RunFinished(data=finished):
+            return f"{finished.scored:,} scored, {finished.errored:,} errored"
+        case RunStopRequested(data=why) | RunStopped(data=why) | RunFailed(data=why):
+            return f"{why.reason} ({event.actor})"
+        case RunReopened(data=reopened):
+            return f"{values.plural(len(reopened.slots), 'slot')}: {reopened.reason}"
+        case AttemptStarted(data=started):
+            place = f"on {started.runner} in {started.environment}"
+            return f"{_slot(started.slot)} try {started.try_number} {place}"
+        case AttemptRetried(data=retried):
+            return f"{_slot(retried.slot)} try {retried.try_number}: {retried.reason}"
+        case ResultIngested(data=result):
+            after = values.seconds(result.duration_seconds)
+            failure = f": {result.exception.message}" if result.exception else ""
+            return f"{_slot(result.slot)} try {result.try_number} after {after}{failure}"
+        case ResultGraded(data=graded):
+            cause = f" ({graded.cause.value})" if graded.cause else ""
+            reason = f": {graded.reason}" if graded.reason else ""
+            outcome = f"{graded.outcome.value}{cause}{reason}"
+            return f"{_slot(graded.slot)} try {graded.try_number} {outcome}"
+        case _:
+            return ""
+
+
+def _slot(slot: Slot) -> str:
+    return f"{slot.task} agent {slot.agent} attempt {slot.attempt}"

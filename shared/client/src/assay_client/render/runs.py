@@ -1,0 +1,209 @@
+"""How runs look: the list, the page of one, its results."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from assay_client.render import values
+from assay_client.render.output import Frame, facts, status, table, text
+from assay_client.render.paging import more
+from assay_contracts.http import AgentRow, Page, ResultRow, RunDetail, RunEntry
+
+_SCOPES = {
+    "workspace": "workspace",
+    "user": "personal",
+    "user_override": "personal, overrides workspace",
+    "run": "this run alone",
+}
+
+
+def run_list(page: Page[RunEntry], frame: Frame) -> Iterator[RenderableType]:
+    """Runs, without the last two columns where there is little room."""
+    if not page.items:
+        yield text("No runs yet; submit one with: assay run submit FILE")
+        return
+    wide = () if frame.is_narrow else (">Agents", "Submitted By")
+    drawn = table("Name", "Status", ">Progress", "Benchmark", ">Best Pass@1", "Submitted", *wide)
+    for run in page.items:
+        cells = [
+            text(run.name),
+            status(run.status.value),
+            text(f"{run.ingested_results:,}/{run.expected_results:,}"),
+            text(run.benchmark_name),
+            text(values.percent(run.best_pass_at_1)),
+            text(values.age(run.submitted_at, frame.now)),
+        ]
+        if wide:
+            cells += [text(run.agent_count), text(run.submitted_by)]
+        drawn.add_row(*cells)
+    yield drawn
+    yield from more(page)
+
+
+def submitted(run: RunEntry, _: Frame) -> Iterator[RenderableType]:
+    """What a submission led to."""
+    yield text(
+        f"Submitted {run.name}: {values.plural(run.expected_results, 'result')} of "
+        f"{values.plural(run.agent_count, 'agent')} on {run.benchmark_name}"
+    )
+    yield text(f"  follow it   assay run watch {run.name}")
+    yield text(f"  stop it     assay run stop {run.name}")
+
+
+def stopping(run: RunEntry, _: Frame) -> Iterator[RenderableType]:
+    """What a request to stop led to."""
+    if run.status.is_terminal:
+        yield text(f"{run.name} is {run.status.value}")
+    else:
+        yield text(f"{run.name} is stopping; the results that are there stay")
+
+
+def run_page(run: RunDetail, frame: Frame) -> Iterator[RenderableType]:
+    """Status, pins, agents with their metrics, and why each result that is no pass is none."""
+    yield facts(_facts(run, frame.now))
+    yield _agents(run)
+    yield _metrics(run)
+    if any(_is_partial(agent) for agent in run.agents):
+        yield text("partial: some results are missing yet, and the rate may change", style="dim")
+    if run.problems:
+        yield problem_table(run, frame)
+
+
+def _is_partial(agent: AgentRow) -> bool:
+    return agent.pass_at_1 is not None and agent.pass_at_1.partial
+
+
+def _facts(run: RunDetail, now: datetime) -> Iterator[tuple[str, object]]:
+    shown = status(run.status.value)
+    yield ("Name", run.name)
+    yield ("Id", run.id)
+    yield ("Status", Text.assemble(shown, ": ", text(run.reason)) if run.reason else shown)
+    yield ("Progress", _progress(run))
+    yield ("Benchmark", f"{run.benchmark_name} ({run.benchmark_key})")
+    yield ("Version", run.benchmark_version)
+    yield ("Digest", run.benchmark_digest)
+    yield ("Tasks", _selection(run))
+    yield ("Environment", run.environment or "the runner's choice")
+    yield ("Settings", _settings(run.config.get("execution")))
+    if run.secret_scopes:
+        yield ("Secrets", _secrets(run.secret_scopes))
+    yield ("Best Pass@1", values.percent(run.best_pass_at_1))
+    yield ("Submitted", f"{values.moment(run.submitted_at)} by {run.submitted_by}")
+    yield ("Started", values.moment(run.started_at))
+    yield ("Ended", values.moment(run.ended_at))
+    if run.started_at is not None:
+        passed = (run.ended_at or now) - run.started_at
+        yield ("Duration", values.seconds(max(0.0, passed.total_seconds())))
+
+
+def _progress(run: RunEntry) -> str:
+    share = run.ingested_results / run.expected_results if run.expected_results else 0.0
+    return f"{run.ingested_results:,} of {run.expected_results:,} results ({share:.0%})"
+
+
+def _selection(run: RunDetail) -> str:
+    chosen = run.selection
+    named = {"full": "all", "custom": "chosen"}.get(chosen.task_set, f"task set {chosen.task_set}")
+    tasks = f"{named}: {values.plural(chosen.task_count, 'task')}"
+    return f"{tasks} of {', '.join(chosen.categories)}" if chosen.categories else tasks
+
+
+def _settings(execution: object) -> str:
+    if not isinstance(execution, Mapping) or not execution:
+        return "defaults"
+    return ", ".join(f"{key} {value}" for key, value in execution.items() if value is not None)
+
+
+def _secrets(scopes: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({_SCOPES.get(scope, scope)})" for name, scope in scopes.items())
+
+
+def _agents(run: RunDetail) -> RenderableType:
+    headings = (">Results", ">Passed", ">Failed", ">Errored", ">Cancel\nled")
+    drawn = table(">#", "Agent", "Status", *headings, title="\nAgents")
+    for agent in run.agents:
+        drawn.add_row(
+            text(agent.index),
+            text(values.agent_label(agent.harness, agent.model)),
+            status(agent.status.value),
+            text(f"{agent.ingested_results:,}/{agent.expected_results:,}"),
+            *(
+                text(f"{number:,}")
+                for number in (agent.passed, agent.failed, agent.errored, agent.cancelled)
+            ),
+        )
+    return drawn
+
+
+def _metrics(run: RunDetail) -> RenderableType:
+    depths = [one.k for one in (values.deepest(agent.pass_at_k) for agent in run.agents) if one]
+    pass_at_k = (f">Pass@{max(depths)}",) if depths else ()
+    per_task = (">Cost/\ntask", ">Time/\ntask", ">Tokens/\ntask", ">LLM Cost")
+    drawn = table(">#", ">Pass@1", *pass_at_k, *per_task, ">Tokens\nin / out", title="\nMetrics")
+    for agent in run.agents:
+        used = (values.tokens(agent.input_tokens), values.tokens(agent.output_tokens))
+        drawn.add_row(
+            text(agent.index),
+            text(values.rate(agent.pass_at_1)),
+            *(text(values.rate(values.deepest(agent.pass_at_k))) for _ in pass_at_k),
+            text(values.cost(values.mean(agent.cost_per_task))),
+            text(values.seconds(values.mean(agent.seconds_per_task))),
+            text(values.tokens(values.mean(agent.tokens_per_task))),
+            text(values.exact_cost(agent.cost_usd)),
+            text(" / ".join(used)),
+        )
+    return drawn
+
+
+def problem_table(run: RunDetail, frame: Frame) -> RenderableType:
+    """Results that are no pass, with what became of them and why."""
+    title = "\nResults without a pass"
+    if frame.is_narrow:
+        drawn = table("Result", "Outcome", "Reason", title=title)
+        for row in run.problems:
+            place = f"{row.task}\nagent {row.agent}, attempt {row.attempt}"
+            what = f"{_outcome(row)}\n{row.cause.value if row.cause else ''}".rstrip()
+            drawn.add_row(text(place), text(what), text(row.reason or values.MISSING))
+        drawn.columns[0].max_width = 28
+        drawn.columns[2].min_width = 30
+        return drawn
+    headings = (">Agent", ">Attempt", "Outcome", "Cause", "Reason")
+    drawn = table("Task", *headings, title=title)
+    for row in run.problems:
+        drawn.add_row(
+            text(row.task),
+            text(row.agent),
+            text(row.attempt),
+            status(_outcome(row)),
+            text(row.cause.value if row.cause else values.MISSING),
+            text(row.reason or values.MISSING),
+        )
+    return drawn
+
+
+def _outcome(row: ResultRow) -> str:
+    return row.outcome.value if row.outcome else "no verdict"
+
+
+def result_list(page: Page[ResultRow], agents: Sequence[AgentRow]) -> Iterator[RenderableType]:
+    """Results slot by slot; `agents` gives the numbers a legend."""
+    if not page.items:
+        yield text("No results yet")
+        return
+    drawn = table("Task", ">Agent", ">Attempt", ">Try", "Outcome", ">Reward", ">Time")
+    for row in page.items:
+        drawn.add_row(
+            text(row.task),
+            text(row.agent),
+            text(row.attempt),
+            text(row.try_number),
+            status(_outcome(row)),
+            text(values.MISSING if row.reward is None else f"{row.reward:g}"),
+            text(values.seconds(row.seconds)),
+        )
+    yield drawn
+    yield from more(page)
+    for agent in agents:
+        yield text(f"agent {agent.index}: {values.agent_label(agent.harness, agent.model)}")

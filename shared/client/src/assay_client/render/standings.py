@@ -1,0 +1,88 @@
+"""How a leaderboard looks, with what does not rank and why."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+
+from assay_client.render import values
+from assay_client.render.output import Frame, table, text
+from assay_contracts.http import Leaderboard, NotRanked, Standing
+
+_METRICS = {
+    "pass@1": "Pass@1",
+    "pass@k": "Pass@k",
+    "cost": "cost per task",
+    "time": "time per task",
+    "tokens": "tokens per task",
+}
+_TIED = (
+    "* tied for first: shares rank 1, since the paired test over their common tasks "
+    "cannot tell it apart from the leader (95% for all of them at once)."
+)
+
+
+def leaderboard(board: Leaderboard, frame: Frame) -> Iterator[RenderableType]:
+    """The standings by one metric."""
+    if board.standings:
+        yield _standings(board)
+        if any(standing.tied for standing in board.standings):
+            yield text(_TIED, style="dim")
+        if any(standing.pass_at_1.partial for standing in board.standings):
+            yield text("partial: results are missing, and the rate may change", style="dim")
+    else:
+        yield text(
+            f"Nothing ranks on {board.benchmark_name} yet. A run ranks when it has finished on all "
+            "tasks, or on a set that the benchmark publishes for comparison, with a score for "
+            "every result."
+        )
+    if board.not_ranked:
+        yield _not_ranked(board.not_ranked, frame)
+
+
+def rank(standing: Standing) -> str:
+    """`#1*`: the rank, with a star where it is shared with the leader."""
+    if standing.rank is None:
+        return values.MISSING
+    return f"#{standing.rank}{'*' if standing.tied else ''}"
+
+
+def _standings(board: Leaderboard) -> RenderableType:
+    standings = board.standings
+    depths = [one.k for one in (values.deepest(row.pass_at_k) for row in standings) if one]
+    headings = [f">Pass@{max(depths)}"] if depths else []
+    amounts = [
+        ("Cost/\ntask", [values.cost(values.mean(row.cost_per_task)) for row in standings]),
+        ("Time/\ntask", [values.seconds(values.mean(row.seconds_per_task)) for row in standings]),
+        ("Tokens/\ntask", [values.tokens(values.mean(row.tokens_per_task)) for row in standings]),
+    ]
+    shown = [(name, cells) for name, cells in amounts if _says_anything(cells)]
+    headings += [f">{name}" for name, _ in shown]
+    title = f"{values.clean(board.benchmark_name)} by {_METRICS[board.metric]}"
+    drawn = table("Rank", "Agent", ">Pass@1", *headings, title=title)
+    for place, standing in enumerate(standings):
+        cells = [values.rate(standing.pass_at_1)]
+        if depths:
+            cells.append(values.rate(values.deepest(standing.pass_at_k)))
+        cells += [column[place] for _, column in shown]
+        label = values.agent_label(standing.harness, standing.model, standing.task_set)
+        drawn.add_row(rank(standing), text(label), *cells)
+    return drawn
+
+
+def _says_anything(cells: Sequence[str]) -> bool:
+    return any(cell != values.MISSING for cell in cells)
+
+
+def _not_ranked(rows: Sequence[NotRanked], frame: Frame) -> RenderableType:
+    if frame.is_narrow:
+        drawn = table("Run", "Reason", title="\nNot ranked")
+        for row in rows:
+            label = values.agent_label(row.harness, row.model)
+            drawn.add_row(text(f"{row.run_name}\n{label}"), text(row.reason))
+        return drawn
+    drawn = table("Run", "Agent", "Reason", title="\nNot ranked")
+    for row in rows:
+        drawn.add_row(
+            text(row.run_name), text(values.agent_label(row.harness, row.model)), text(row.reason)
+        )
+    return drawn

@@ -1,0 +1,112 @@
+"""Where the server is, which workspace is meant, and with which token: read once, from the
+options, the environment, and the data folder that `assay up` keeps on this machine.
+
+The administrator's token in the data folder is used for servers on this machine alone, so that it
+never travels to another one.
+"""
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import platformdirs
+
+from assay_client.errors import InvalidInputError
+
+DEFAULT_SERVER = "http://127.0.0.1:8400"
+DEFAULT_WORKSPACE = "default"
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """What a client needs to know. `data` is the data folder of this machine's installation."""
+
+    server: str
+    workspace: str
+    data: Path
+    token: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def resolve(
+        cls, environment: Mapping[str, str], server: str | None = None, workspace: str | None = None
+    ) -> "ClientSettings":
+        """Options first, then the environment, then what `assay up` wrote down.
+
+        Raises:
+            InvalidInputError: the server's address is none.
+        """
+        data = data_folder(environment)
+        announced = _announced_server(data)
+        chosen = checked_address(
+            server or environment.get("ASSAY_SERVER") or announced or DEFAULT_SERVER
+        )
+        token = environment.get("ASSAY_TOKEN", "").strip() or None
+        if token is None and (chosen == announced or is_loopback(chosen)):
+            token = _local_admin_token(data)
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise InvalidInputError("the token holds characters that no token has")
+        return cls(
+            server=chosen,
+            workspace=workspace or environment.get("ASSAY_WORKSPACE") or DEFAULT_WORKSPACE,
+            data=data,
+            token=token,
+        )
+
+
+def data_folder(environment: Mapping[str, str]) -> Path:
+    """The data folder of the installation on this machine: ASSAY_DATA, or the user's own."""
+    chosen = environment.get("ASSAY_DATA")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_data_path("assay")
+
+
+def checked_address(address: str) -> str:
+    """A server's address without a slash at its end; http is meant where no scheme stands.
+
+    Raises:
+        InvalidInputError: it is no http or https address, or carries a password.
+    """
+    text = address.strip().rstrip("/")
+    if "://" not in text:
+        text = f"http://{text}"
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InvalidInputError(
+            "the server's address is not usable",
+            "give one such as http://127.0.0.1:8400 with --server or ASSAY_SERVER",
+        )
+    if parts.username or parts.password:
+        raise InvalidInputError(
+            "the server's address must not carry a password", "give the token as ASSAY_TOKEN"
+        )
+    return text
+
+
+def is_loopback(address: str) -> bool:
+    """True where an address stays on this machine."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _announced_server(data: Path) -> str | None:
+    try:
+        found = json.loads((data / "server.json").read_text())
+        return checked_address(found["url"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidInputError):
+        return None
+
+
+def _local_admin_token(data: Path) -> str | None:
+    try:
+        return (data / "admin-token").read_text().strip() or None
+    except (OSError, ValueError):
+        return None
