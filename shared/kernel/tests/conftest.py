@@ -5,6 +5,11 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
+from sqlalchemy import BigInteger, Column, Table, Text, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.schema import CreateSchema
+
 from assay_contracts.benchmark_events import BenchmarkAdded, BenchmarkSyncRequested
 from assay_contracts.envelope import Event
 from assay_contracts.identifiers import new_id
@@ -14,10 +19,6 @@ from assay_kernel.event_store import EventStore, benchmark_filter
 from assay_kernel.projection import Events, Projection
 from assay_kernel.settings import KernelSettings
 from assay_kernel.tables import kernel_tables, service_metadata
-from sqlalchemy import BigInteger, Column, Table, Text, select, text, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
-from sqlalchemy.schema import CreateSchema
 
 metadata = service_metadata("toy")
 kernel = kernel_tables(metadata)

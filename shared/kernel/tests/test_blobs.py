@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+
 from assay_kernel.blobs import BlobMissingError, BlobStore
 
 

@@ -5,13 +5,14 @@ import os
 import signal
 
 import pytest
+from faststream.nats import NatsBroker
+from nats.js.errors import APIError
+
 from assay_contracts.identifiers import new_id
 from assay_kernel.cursor import Cursor, read_stored
 from assay_kernel.event_store import EventStore, StaleStateError, benchmark_filter
 from assay_kernel.streams import ensure_streams
 from assay_local.embedded import free_port, nats_program, start_program
-from faststream.nats import NatsBroker
-from nats.js.errors import APIError
 
 
 async def test_a_decision_on_stale_state_is_refused(store, added, requested, append):
@@ -69,9 +70,7 @@ async def test_reading_one_aggregate_leaves_out_the_others(store, added, append)
 
 
 async def test_reading_a_long_stream_returns_everything_in_order(store, added):
-    await asyncio.gather(
-        *(store.tell(added(new_id()), message_id=f"m{n}") for n in range(3000))
-    )
+    await asyncio.gather(*(store.tell(added(new_id()), message_id=f"m{n}") for n in range(3000)))
     messages = [m async for m in read_stored(store.client, "BENCHMARKS", ["benchmarks.>"])]
     assert [message.sequence for message in messages] == list(range(1, 3001))
 

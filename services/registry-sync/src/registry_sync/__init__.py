@@ -1,1 +1,1 @@
-
+"""Benchmarks: managed catalogue, Harbor registry, task lists, pinned versions."""

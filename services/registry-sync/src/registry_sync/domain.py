@@ -8,12 +8,10 @@ from assay_contracts.benchmark_events import (
     BenchmarkEvent,
     BenchmarkSynced,
     BenchmarkSyncFailed,
-    BenchmarkSyncRequested,
     BenchmarkSyncStarted,
     BenchmarkTasksSynced,
     SyncedData,
     SyncFailedData,
-    SyncRequestedData,
     SyncStartedData,
     TasksSyncedData,
 )
@@ -68,35 +66,17 @@ def proceed(
 
 def publish_managed(
     state: BenchmarkLifecycle, cause: Event | None, benchmark: UUID, entry: AddedData, stamp: Stamp
-) -> BenchmarkEvent:
-    """Bring an entry of the catalogue into the stream: added, or read again where it changed.
+) -> BenchmarkAdded:
+    """Bring an entry of the catalogue into the stream.
 
     Raises:
-        DecisionRefusedError: it is there, and as the catalogue has it.
+        DecisionRefusedError: it is there already.
     """
     if state.added is None or cause is None:
         return BenchmarkAdded.model_validate(
             stamp.beginning(MANAGED_WORKSPACE, stamp.id) | {"benchmark": benchmark, "data": entry}
         )
     raise DecisionRefusedError("the catalogue's entry is there already")
-
-
-def refresh_managed(
-    state: BenchmarkLifecycle, cause: Event, benchmark: UUID, digest: str, stamp: Stamp
-) -> BenchmarkSyncRequested:
-    """Ask for a managed benchmark to be read again because the catalogue ships other content.
-
-    Raises:
-        DecisionRefusedError: the pinned content is the catalogue's, or is being read.
-    """
-    if state.pinned is None or state.status in {SyncStatus.PENDING, SyncStatus.SYNCING}:
-        raise DecisionRefusedError("it is being read")
-    if state.pinned.digest == digest:
-        raise DecisionRefusedError("the pinned content is the catalogue's")
-    return BenchmarkSyncRequested.model_validate(
-        _envelope(cause, benchmark, stamp)
-        | {"data": SyncRequestedData(reason="the catalogue ships a new version")}
-    )
 
 
 def _envelope(cause: Event, benchmark: UUID, stamp: Stamp) -> dict[str, object]:

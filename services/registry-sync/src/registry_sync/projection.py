@@ -134,6 +134,7 @@ async def _insert_tasks(connection: AsyncConnection, event: BenchmarkTasksSynced
             "difficulty": task.difficulty,
             "location": task.location and task.location.model_dump(mode="json"),
             "digest": task.digest,
+            "origin": task.origin,
             "unavailable": task.unavailable,
         }
         for offset, task in enumerate(data.tasks)

@@ -50,5 +50,6 @@ tasks = Table(
     Column("difficulty", Text),
     Column("location", JSONB(none_as_null=True)),
     Column("digest", Text),
+    Column("origin", Text),
     Column("unavailable", Text),
 )

@@ -1,7 +1,7 @@
-"""Bringing a task's folder to this machine: from the blob store, from git, or as a package.
+"""Bringing a task's folder to this machine from the blob store.
 
-Every location is pinned, so a folder that is here once is good for ever. Folders are made beside
-their final place and renamed into it: what is there is complete.
+A task is kept under the hash of its archive, so a folder that is here once is good for ever.
+Folders are made beside their final place and renamed into it: what is there is complete.
 """
 
 import asyncio
@@ -12,10 +12,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from harbor.models.task.id import GitTaskId, PackageTaskId
-from harbor.tasks.client import TaskClient
-
-from assay_contracts.values import ArchivedTask, GitTask, PackageTask, TaskLocation
+from assay_contracts.values import ArchivedTask
 from assay_kernel.blobs import BlobMissingError, BlobStore
 
 
@@ -24,53 +21,32 @@ class TaskUnavailableError(Exception):
 
 
 class TaskShelf:
-    """The tasks on this machine, by location."""
+    """The tasks on this machine, by the hash of their archive."""
 
     def __init__(self, folder: Path, blobs: BlobStore) -> None:
         self._folder = folder
         self._blobs = blobs
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._client = TaskClient()
 
-    async def folder_of(self, location: TaskLocation) -> Path:
-        """The folder of the task, fetched if it is not here yet.
+    async def folder_of(self, task: ArchivedTask) -> Path:
+        """The folder of the task, unpacked if it is not here yet.
 
         Raises:
-            TaskUnavailableError: it cannot be fetched.
+            TaskUnavailableError: its archive is not in the blob store.
         """
-        async with self._locks[location.model_dump_json()]:
-            match location:
-                case ArchivedTask():
-                    return await self._unpacked(location)
-                case GitTask(url=url, commit=commit, path=path):
-                    task = GitTaskId(git_url=url, git_commit_id=commit, path=Path(path))
-                    return await self._downloaded(task, f"git {url} at {commit[:12]}")
-                case PackageTask(org=org, name=name, digest=digest):
-                    package = PackageTaskId(org=org, name=name, ref=digest)
-                    return await self._downloaded(package, f"package {org}/{name}")
-
-    async def _unpacked(self, location: ArchivedTask) -> Path:
-        place = self._folder / location.sha256[:2] / location.sha256
-        if await asyncio.to_thread(place.is_dir):
+        async with self._locks[task.sha256]:
+            place = self._folder / task.sha256[:2] / task.sha256
+            if await asyncio.to_thread(place.is_dir):
+                return place
+            try:
+                archive = await self._blobs.read(task.sha256)
+            except BlobMissingError as error:
+                raise TaskUnavailableError(
+                    f"the task's archive {task.sha256[:12]} is not in the blob store; "
+                    "synchronise the benchmark again"
+                ) from error
+            await asyncio.to_thread(_unpack, archive, place)
             return place
-        try:
-            archive = await self._blobs.read(location.sha256)
-        except BlobMissingError as error:
-            raise TaskUnavailableError(
-                f"the task's archive {location.sha256[:12]} is not in the blob store; "
-                "synchronise the benchmark again"
-            ) from error
-        await asyncio.to_thread(_unpack, archive, place)
-        return place
-
-    async def _downloaded(self, task: GitTaskId | PackageTaskId, what: str) -> Path:
-        try:
-            result = await self._client.download_tasks(
-                task_ids=[task], overwrite=False, output_dir=self._folder / "downloads"
-            )
-        except Exception as error:
-            raise TaskUnavailableError(f"{what} cannot be downloaded: {error}") from error
-        return result.paths[0]
 
 
 def _unpack(archive: bytes, place: Path) -> None:

@@ -127,37 +127,19 @@ BenchmarkSource = Annotated[
 ]
 
 
-class GitTask(Value):
-    """A task in a git repository, pinned to a commit."""
-
-    kind: Literal["git"] = "git"
-    url: str
-    commit: str
-    path: str
-
-
-class PackageTask(Value):
-    """A task package of the hosted registry, pinned to its content digest."""
-
-    kind: Literal["package"] = "package"
-    org: str
-    name: str
-    digest: str
-
-
 class ArchivedTask(Value):
-    """A task folder kept as a tar archive in the blob store, by its SHA-256."""
+    """A task folder kept as a tar archive in the blob store, by its SHA-256.
 
-    kind: Literal["archive"] = "archive"
+    Whatever a benchmark's source, its tasks are kept like this: a run needs nothing but the blob
+    store, and what it ran cannot change or vanish.
+    """
+
     sha256: str
     size: int
 
 
-TaskLocation = Annotated[GitTask | PackageTask | ArchivedTask, Field(discriminator="kind")]
-
-
 class TaskEntry(Value):
-    """One task of a pinned task list.
+    """One task of a pinned task list; `origin` says where its files came from.
 
     `difficulty` and `category` are null where the source names none: they are never guessed.
     A task with a reason in `unavailable` is listed but cannot be run.
@@ -166,8 +148,9 @@ class TaskEntry(Value):
     name: str = Field(min_length=1)
     category: str | None = None
     difficulty: Difficulty | None = None
-    location: TaskLocation | None = None
+    location: ArchivedTask | None = None
     digest: str | None = None
+    origin: str | None = None
     unavailable: str | None = None
 
     @model_validator(mode="after")

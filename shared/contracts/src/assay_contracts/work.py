@@ -4,7 +4,7 @@ from uuid import UUID
 
 from assay_contracts.identifiers import Slot
 from assay_contracts.run_config import Agent
-from assay_contracts.values import TaskLocation, Value
+from assay_contracts.values import ArchivedTask, Value
 
 WORK_STREAM = "WORK"
 DEFAULT_POOL = "default"
@@ -24,7 +24,7 @@ class WorkOrder(Value):
     try_number: int
     benchmark: str
     agent: Agent
-    location: TaskLocation
+    location: ArchivedTask
     task_digest: str | None
     environment: str | None = None
     timeout_multiplier: float = 1.0

@@ -83,6 +83,7 @@ def upgrade() -> None:
             "location", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True
         ),
         sa.Column("digest", sa.Text(), nullable=True),
+        sa.Column("origin", sa.Text(), nullable=True),
         sa.Column("unavailable", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("sync", "position", name=op.f("pk_tasks")),
         schema="registry_sync",
