@@ -38,7 +38,7 @@ class CatalogueProjection(Projection):
                 case BenchmarkAdded() as event:
                     await connection.execute(
                         insert(benchmarks)
-                        .values(_added(event), sequence=stored.sequence)
+                        .values(_added(event) | {"sequence": stored.sequence})
                         .on_conflict_do_nothing()
                     )
                 case BenchmarkTasksSynced() as event:

@@ -5,6 +5,7 @@ datasets made with its adapters keep them; nothing is derived from keywords or n
 """
 
 import os
+import re
 import shutil
 import tempfile
 import tomllib
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from harbor.constants import ORG_NAME_PATTERN
 from harbor.models.dataset.manifest import DatasetManifest
 from harbor.models.dataset.paths import DatasetPaths
 from harbor.models.task.paths import TaskPaths
@@ -153,7 +155,7 @@ def _read_config(folder: Path) -> dict[str, object]:
     if path.is_symlink() or not path.is_file():
         raise UnreadableTaskError(f"the task's folder has no {CONFIG}")
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UnreadableTaskError(f"{CONFIG} cannot be read: {error}") from error
 
@@ -161,7 +163,9 @@ def _read_config(folder: Path) -> dict[str, object]:
 def _name(config: Mapping[str, object]) -> str | None:
     package = config.get("task")
     name = package.get("name") if isinstance(package, Mapping) else None
-    return name if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME else None
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+        return None
+    return name if re.fullmatch(ORG_NAME_PATTERN, name) else None
 
 
 def _check(folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""Harbor agents of our own."""
