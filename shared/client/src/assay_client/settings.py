@@ -68,9 +68,8 @@ def checked_address(address: str) -> str:
     Raises:
         InvalidInputError: it is no http or https address, or carries a password.
     """
-    text = address.strip().rstrip("/")
-    if "://" not in text:
-        text = f"http://{text}"
+    text = address.strip()
+    text = (text if "://" in text else f"http://{text}").rstrip("/")
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

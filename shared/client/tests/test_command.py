@@ -1,0 +1,370 @@
+"""The real `assay` command: exit codes, JSON, errors, secrets, interruption."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay_contracts.http import (
+    EventPage,
+    LogLine,
+    LogPage,
+    ReplayReport,
+    SecretEntry,
+    ServiceStatus,
+    SystemStatus,
+)
+from assay_contracts.run_config import ConfigIssue
+
+RUN = "/api/v1/runs/bright-otter"
+GOOD = """
+[experiment]
+benchmark = "acme/tiny@3"
+[secrets]
+required = ["FIRST", "SECOND", "THIRD"]
+[[agents]]
+harness = "oracle"
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A configuration without mistakes."""
+    file = tmp_path / "run.toml"
+    file.write_text(GOOD)
+    return str(file)
+
+
+def error_of(done):
+    """The error that a command told as JSON, and nothing else, on stderr."""
+    (line,) = done.stderr.splitlines()
+    return json.loads(line)["error"]
+
+
+def test_done_is_exit_code_zero_and_json_is_the_one_document_of_the_api(server, assay, make):
+    server.answers("GET", "/api/v1/runs", make.page(make.run_entry()))
+    done = assay("run", "list", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == make.page(make.run_entry()).model_dump(mode="json")
+
+
+def test_a_refusal_is_exit_code_one_with_what_to_do(server, assay, make):
+    told = make.problem(409, "CONFLICT", "the run has ended", detail="nothing is left to stop")
+    server.answers("POST", f"{RUN}/stop", told)
+    done = assay("run", "stop", "bright-otter")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "assay: the run has ended\n  nothing is left to stop\n"
+
+
+def test_a_refusal_with_json_is_json_on_stderr(server, assay, make):
+    issue = ConfigIssue(key="agents", message="too many")
+    told = make.problem(422, "VALIDATION", "invalid", issues=[issue], details={"a": 1})
+    server.answers("GET", RUN, told)
+    done = assay("run", "info", "bright-otter", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert error_of(done) == {
+        "code": "VALIDATION",
+        "title": "invalid",
+        "detail": "",
+        "status": 422,
+        "issues": [{"key": "agents", "message": "too many", "key_correction": None}],
+        "details": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nothing"],
+        ["run", "info"],
+        ["run", "list", "--limit", "many"],
+        ["benchmark", "add"],
+        ["benchmark", "add", "x", "--folder", "y"],
+        ["benchmark", "add", "x@"],
+        ["benchmark", "add", "x", "--ref", "main"],
+        ["benchmark", "add", "--git", "https://me:hunter2@example.com/x.git"],
+        ["secret", "set", "lower"],
+        ["leaderboard", "b", "--metric", "luck"],
+        ["run", "submit", "absent.toml"],
+    ],
+)
+def test_wrong_usage_is_exit_code_two(server, environment, monkeypatch, capsys, arguments):
+    from assay_client.boundary import run_command
+
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert run_command([*arguments, "--json"]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert json.loads(output.err)["error"]["code"] == "USAGE"
+    assert "hunter2" not in output.err
+    assert server.seen == []
+
+
+def test_wrong_usage_of_the_real_command_names_the_help(assay):
+    done = assay("run", "submit")
+    assert done.returncode == 2
+    assert "see: assay run submit --help" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_told_with_the_way_to_start_one(assay):
+    done = assay("status", ASSAY_SERVER="http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "assay: no server answers at http://127.0.0.1:9; start one with: assay up\n"
+    )
+    done = assay("status", "--json", ASSAY_SERVER="http://127.0.0.1:9")
+    assert error_of(done)["code"] == "UNREACHABLE"
+
+
+def test_a_configuration_with_three_mistakes_lists_all_three(server, assay, tmp_path):
+    (tmp_path / "run.toml").write_text(
+        """
+[experiment]
+benchmrk = "x"
+[execution]
+attempts_per_task = 101
+[[agents]]
+harness = "codx"
+model = {type = "provider", model = "m", api_key_secret = "KEY"}
+"""
+    )
+    done = assay("run", "submit", "run.toml")
+    assert done.returncode == 1
+    told = done.stderr
+    assert "did you mean benchmark?" in told
+    assert "execution.attempts_per_task: " in told
+    assert "agents[0].harness: no harness is called codx (did you mean codex?)" in told
+    issues = error_of(assay("run", "submit", "run.toml", "--json"))["issues"]
+    assert {"execution.attempts_per_task", "agents[0].harness"} < {one["key"] for one in issues}
+    assert server.seen == []
+
+
+def test_a_file_that_is_no_toml_is_told_with_the_place(assay, tmp_path):
+    (tmp_path / "run.toml").write_text("a = = 1")
+    done = assay("run", "submit", "run.toml")
+    assert done.returncode == 1
+    assert "file: not TOML: " in done.stderr
+    assert "line 1" in done.stderr
+
+
+def test_secrets_come_from_the_file_and_then_from_the_environment(server, assay, make, config):
+    server.answers("POST", "/api/v1/runs", make.run_entry(), 201)
+    arguments = ("run", "submit", config, "--environment", "docker", "--secrets-file", "-")
+    done = assay(*arguments, given="FIRST='from file'\n", FIRST="no", SECOND="from environment")
+    assert done.returncode == 0, done.stderr
+    assert "assay run watch bright-otter" in done.stdout
+    (seen,) = server.seen
+    assert seen.body["secrets"] == {"FIRST": "from file", "SECOND": "from environment"}
+    assert seen.body["environment"] == "docker"
+    assert seen.body["config"]["agents"] == [{"harness": "oracle"}]
+
+
+def test_missing_secrets_are_told_with_the_commands_that_keep_them(server, assay, make, config):
+    told = make.problem(
+        422, "MISSING_SECRETS", "two secrets are missing", details={"missing": ["FIRST", "THIRD"]}
+    )
+    server.answers("POST", "/api/v1/runs", told)
+    done = assay("run", "submit", config)
+    assert done.returncode == 1
+    assert "  assay secret set FIRST\n  assay secret set THIRD\n" in done.stderr
+
+
+def test_a_submitted_run_that_is_watched_and_fails_is_exit_code_one(server, assay, make, config):
+    failed = make.run("failed", reason="no capacity")
+    server.answers("POST", "/api/v1/runs", make.run_entry(), 201)
+    server.answers("GET", f"/api/v1/runs/{failed.id}", failed)
+    done = assay("run", "submit", config, "--watch", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout) == failed.model_dump(mode="json")
+
+
+def test_a_watched_run_that_finishes_is_exit_code_zero_without_control_codes(server, assay, make):
+    server.answers("GET", RUN, make.run("running"))
+    server.answers("GET", RUN, make.run("finished"))
+    server.replies("GET", f"{RUN}/events#live", make.reply(events=[make.event(1)]))
+    done = assay("run", "watch", "bright-otter")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("bright-otter running: 2 of 4 results · 1 passed")
+    assert "Status       finished" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130(server, environment, make):
+    server.answers("GET", RUN, make.run("running"))
+    server.replies("GET", f"{RUN}/events#live", make.reply(events=[], stays_open=True))
+    assay = Path(sys.executable).with_name("assay")
+    process = subprocess.Popen(
+        [assay, "run", "watch", "bright-otter", "--json"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    make.wait_until(lambda: len(server.requests("GET", f"{RUN}/events")) > 0)
+    process.send_signal(signal.SIGINT)
+    output, told = process.communicate(timeout=20)
+    assert (process.returncode, output) == (130, "")
+    (line,) = told.splitlines()
+    assert json.loads(line)["error"]["code"] == "INTERRUPTED"
+
+
+def test_a_benchmark_that_cannot_be_read_fails_with_the_reason(server, assay, make):
+    failed = make.benchmark(sync_status="failed", sync_error="no dataset acme/tny", task_count=None)
+    server.answers("POST", "/api/v1/benchmarks", make.benchmark_entry(sync_status="pending"))
+    server.answers("GET", f"/api/v1/benchmarks/{failed.id}", failed)
+    done = assay("benchmark", "add", "acme/tny@2", "--as", "Tiny")
+    assert done.returncode == 1
+    assert "could not be read" in done.stderr
+    assert "no dataset acme/tny" in done.stderr
+    assert server.seen[0].body == {
+        "source": {"kind": "registry", "dataset": "acme/tny", "version": "2", "registry": None},
+        "name": "Tiny",
+    }
+
+
+def test_the_value_of_a_secret_comes_from_a_variable_or_from_stdin(server, assay, make):
+    entry = SecretEntry(
+        name="KEY", scope="workspace", created_at=make.then, updated_at=make.then, updated_by="me"
+    )
+    server.answers("PUT", "/api/v1/secrets/KEY", entry)
+    done = assay("secret", "set", "KEY", "--scope", "workspace", "--env", "MINE", MINE="from env")
+    assert (done.returncode, done.stdout) == (0, "Kept KEY (workspace)\n")
+    assert assay("secret", "set", "KEY", given="two\nlines\n").returncode == 0
+    assert [seen.body for seen in server.seen] == [
+        {"value": "from env", "scope": "workspace"},
+        {"value": "two\nlines", "scope": "user"},
+    ]
+
+
+def test_a_secret_without_a_value_is_refused(server, assay):
+    done = assay("secret", "set", "KEY", "--env", "ABSENT")
+    assert done.returncode == 1
+    assert done.stderr == "assay: the variable ABSENT holds no value for KEY\n"
+    assert server.seen == []
+
+
+def test_events_as_json_are_one_stored_event_a_line_over_all_pages(server, assay, make):
+    first, second = make.event(5), make.event(9)
+    path = f"{RUN}/events"
+    for page in (
+        EventPage(items=[first], next_after=5),
+        EventPage(items=[second], next_after=None),
+    ):
+        server.answers("GET", path, page)
+    done = assay("run", "events", "bright-otter", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines == [first.model_dump(), second.model_dump()]
+    assert server.requests("GET", path)[1].query["after"] == ["5"]
+
+
+def test_followed_events_are_each_told_once_until_the_run_ends(server, assay, make):
+    first, second, third = make.event(5), make.event(6), make.event(7)
+    path = f"{RUN}/events"
+    server.answers("GET", path, EventPage(items=[first], next_after=None))
+    server.answers("GET", path, EventPage(items=[third], next_after=None))
+    server.replies("GET", f"{path}#live", make.reply(events=[first, second]))
+    server.answers("GET", RUN, make.run("finished"))
+    done = assay("run", "events", "bright-otter", "--follow")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["5", "6", "7"]
+    assert "2026-03-01 12:00:00  queued           4 results to come" in done.stdout
+
+
+def test_logs_are_lines_with_level_and_step(server, assay, make):
+    line = LogLine(
+        sequence=3, timestamp=make.then, level="warning", step="dispatch", message="slow"
+    )
+    server.answers("GET", f"{RUN}/logs", LogPage(items=[line], next_after=None))
+    done = assay("run", "logs", "bright-otter")
+    assert done.stdout == "2026-03-01 12:00:00  warning  dispatch: slow\n"
+
+
+def test_a_system_that_is_not_ready_is_exit_code_one(server, assay):
+    grader = ServiceStatus(
+        service="grader", ready=True, version="0.1.0", instance="g1", projections={"verdicts": 42}
+    )
+    found = SystemStatus(ready=False, version="0.1.0", services=[grader], missing=["leaderboard"])
+    server.answers("GET", "/api/v1/system/status", found)
+    done = assay("status")
+    assert done.returncode == 1
+    assert "is not ready" in done.stdout
+    assert "verdicts 42" in done.stdout
+    assert "Missing: leaderboard" in done.stdout
+
+
+@pytest.mark.parametrize(("identical", "code"), [(True, 0), (False, 1)])
+def test_a_replay_that_finds_a_difference_is_exit_code_one(server, assay, identical, code):
+    difference = {"table": "runs", "key": {"id": 1}, "columns": ["status"], "problem": "differs"}
+    report = ReplayReport(
+        service="grader",
+        projection="verdicts",
+        sequence=42,
+        events=40,
+        rows={"results": 12},
+        identical=identical,
+        swapped=False,
+        differences=[] if identical else [difference],
+        seconds=1.5,
+    )
+    server.answers("POST", "/api/v1/system/replay", [report])
+    done = assay("replay", "--service", "grader", "--json")
+    assert done.returncode == code
+    assert json.loads(done.stdout) == [report.model_dump()]
+    assert server.seen[0].body == {"verify": True, "service": "grader"}
+
+
+def test_the_local_commands_get_folder_and_port_and_give_their_exit_code(assay, tmp_path):
+    package = tmp_path / "stand_in" / "assay_local"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "commands.py").write_text(
+        """
+import sys
+
+def up(data, port, detach):
+    sys.stdout.write(f"up {data.name} {port} {detach}\\n")
+    return 3
+
+def demo(data, port, json_output):
+    sys.stdout.write(f'{{"port": {port}, "json": "{json_output}"}}\\n')
+    return 0
+
+def down(data):
+    sys.stdout.write(f"down {data.name}\\n")
+    return 0
+"""
+    )
+    path = str(package.parent)
+    done = assay("up", "--port", "8500", "--detach", PYTHONPATH=path)
+    assert (done.returncode, done.stdout) == (3, "up data 8500 True\n")
+    done = assay("demo", "--data", "elsewhere", "--no-keep", "--json", PYTHONPATH=path)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"port": 8400, "json": "True"})
+    assert done.stderr == "down elsewhere\n"
+
+
+def test_without_the_local_package_its_commands_say_so(assay, tmp_path):
+    package = tmp_path / "stand_in" / "assay_local"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    done = assay("down", PYTHONPATH=str(package.parent))
+    assert done.returncode == 1
+    assert "assay down needs the package assay-local" in done.stderr
+
+
+def test_a_reader_that_closes_the_pipe_causes_no_traceback(server, environment, make):
+    entries = [make.run_entry(name=f"bright-otter-{number}") for number in range(2000)]
+    server.answers("GET", "/api/v1/runs", make.page(*entries))
+    assay = Path(sys.executable).with_name("assay")
+    process = subprocess.Popen(
+        [assay, "run", "list"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    told = process.stderr.read()
+    process.stderr.close()
+    process.wait(20)
+    assert told == b""
