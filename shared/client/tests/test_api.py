@@ -141,6 +141,21 @@ def test_an_error_without_a_problem_document_is_told_by_its_status(server, clien
     assert caught.value.code == "HTTP_502"
 
 
+def test_a_problem_of_a_newer_server_still_tells_what_it_can(server, client, make):
+    told = b'{"title": "no quota", "detail": "wait", "code": "QUOTA", "status": 429, "new": 1}'
+    server.replies("GET", "/api/v1/runs/r", make.reply(429, told, "application/problem+json"))
+    with pytest.raises(ApiError) as caught:
+        client.run("r")
+    error = caught.value
+    assert (error.code, error.title, error.detail) == ("QUOTA", "no quota", "wait")
+
+
+@pytest.mark.parametrize("identity", [{"token": "a\nb"}, {"token": "é"}, {"workspace": "Ü"}])
+def test_a_token_or_workspace_that_fits_no_header_is_refused(server, identity):
+    with pytest.raises(InvalidInputError):
+        AssayClient(server.url, **identity)
+
+
 def test_an_answer_of_another_shape_is_an_error_of_its_own(server, client, make):
     server.replies("GET", "/api/v1/runs/r", make.reply(200, b'{"id": 3}'))
     with pytest.raises(UnexpectedAnswerError, match="shape"):

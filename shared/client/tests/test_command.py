@@ -212,6 +212,26 @@ def test_ctrl_c_is_one_line_and_exit_code_130(server, environment, make):
     assert json.loads(line)["error"]["code"] == "INTERRUPTED"
 
 
+def test_ctrl_c_tells_a_person_that_the_run_goes_on(server, environment, make):
+    server.answers("GET", RUN, make.run("running"))
+    server.replies("GET", f"{RUN}/events#live", make.reply(events=[], stays_open=True))
+    assay = Path(sys.executable).with_name("assay")
+    process = subprocess.Popen(
+        [assay, "run", "watch", "bright-otter"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    make.wait_until(lambda: len(server.requests("GET", f"{RUN}/events")) > 0)
+    process.send_signal(signal.SIGINT)
+    output, told = process.communicate(timeout=20)
+    assert (process.returncode, output) == (130, "")
+    assert told.splitlines()[1:] == [
+        "assay: interrupted; the run goes on; assay run watch bright-otter"
+    ]
+
+
 def test_a_benchmark_that_cannot_be_read_fails_with_the_reason(server, assay, make):
     failed = make.benchmark(sync_status="failed", sync_error="no dataset acme/tny", task_count=None)
     server.answers("POST", "/api/v1/benchmarks", make.benchmark_entry(sync_status="pending"))

@@ -16,6 +16,7 @@ def shown(environment, monkeypatch, capsys):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("COLUMNS", str(NARROW))
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
 
     def run(*arguments):
         assert run_command(arguments) == 0, capsys.readouterr().err
@@ -169,6 +170,17 @@ def test_a_benchmarks_page_tells_its_rules(server, shown, make):
         "gone no image",
     ):
         assert part in output
+
+
+def test_a_benchmark_with_runs_shows_them_under_its_leaderboard(server, shown, make):
+    found = make.benchmark(run_count=1)
+    server.answers("GET", "/api/v1/benchmarks/b", found)
+    board = make.board(make.standing(1))
+    server.answers("GET", f"/api/v1/benchmarks/{found.id}/leaderboard", board)
+    server.answers("GET", "/api/v1/runs", make.page(make.run_entry()))
+    output = shown("benchmark", "info", "b")
+    assert output.index("\nLeaderboard\n") < output.index("#1 ") < output.index("\nRuns\n")
+    assert server.requests("GET", "/api/v1/runs")[0].query["benchmark"] == [str(found.id)]
 
 
 def test_runs_are_listed_with_progress_and_score(server, shown, make):

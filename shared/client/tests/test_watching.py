@@ -107,9 +107,21 @@ def test_a_run_that_does_not_exist_is_told_at_once(server, client):
 
 @pytest.mark.usefixtures("hurried")
 def test_a_synchronisation_is_followed_until_it_is_ready_or_failed(server, client, make):
-    path = "/api/v1/benchmarks/b"
+    path = f"/api/v1/benchmarks/{make.benchmark().id}"
     server.answers("GET", path, make.benchmark(sync_status="pending", task_count=None))
     server.answers("GET", path, make.benchmark(sync_status="syncing", synced_task_count=10))
     server.answers("GET", path, make.benchmark(sync_status="failed", sync_error="gone"))
-    statuses = [found.sync_status for found in watch_sync(client, "b")]
+    asked = make.benchmark_entry(sync_status="pending")
+    statuses = [found.sync_status for found in watch_sync(client, asked)]
     assert statuses == ["pending", "syncing", "failed"]
+
+
+@pytest.mark.usefixtures("hurried")
+def test_the_end_of_an_earlier_synchronisation_is_not_taken_for_this_ones(server, client, make):
+    path = f"/api/v1/benchmarks/{make.benchmark().id}"
+    server.answers("GET", path, make.benchmark(sync_status="failed", sync_error="of last time"))
+    server.answers("GET", path, make.benchmark(sync_status="syncing"))
+    server.answers("GET", path, make.benchmark())
+    asked = make.benchmark_entry(sync_status="pending")
+    statuses = [found.sync_status for found in watch_sync(client, asked)]
+    assert statuses == ["syncing", "ready"]

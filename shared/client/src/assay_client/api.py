@@ -14,7 +14,13 @@ from urllib.parse import quote
 from httpx_sse import ServerSentEvent
 
 from assay_client.errors import InvalidInputError, UnexpectedAnswerError
-from assay_client.settings import DEFAULT_WORKSPACE, ClientSettings, checked_address
+from assay_client.settings import (
+    DEFAULT_WORKSPACE,
+    ClientSettings,
+    checked_address,
+    checked_token,
+    checked_workspace,
+)
 from assay_client.transport import Transport, parsed
 from assay_contracts.http import (
     AddBenchmark,
@@ -62,8 +68,8 @@ class AssayClient:
     ) -> None:
         self._transport = Transport(
             checked_address(server),
-            token=token,
-            workspace=workspace,
+            token=None if token is None else checked_token(token),
+            workspace=checked_workspace(workspace),
             timeout_seconds=timeout_seconds,
         )
 

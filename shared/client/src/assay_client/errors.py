@@ -110,10 +110,10 @@ class InvalidInputError(AssayError):
 
 
 class InterruptedByUserError(AssayError):
-    """Ctrl-C."""
+    """Ctrl-C; `goes_on` says what the server does all the same."""
 
     code = "INTERRUPTED"
     exit_code = 130
 
-    def __init__(self) -> None:
-        super().__init__("interrupted; what the server was asked to do goes on")
+    def __init__(self, goes_on: str | None = None) -> None:
+        super().__init__("interrupted" if goes_on is None else f"interrupted; {goes_on}")

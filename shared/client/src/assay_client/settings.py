@@ -13,11 +13,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import platformdirs
+from pydantic import TypeAdapter, ValidationError
 
 from assay_client.errors import InvalidInputError
+from assay_contracts.identifiers import WorkspaceSlug
 
 DEFAULT_SERVER = "http://127.0.0.1:8400"
 DEFAULT_WORKSPACE = "default"
+
+_WORKSPACE: TypeAdapter[str] = TypeAdapter(WorkspaceSlug)
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,6 @@ class ClientSettings:
         token = environment.get("ASSAY_TOKEN", "").strip() or None
         if token is None and (chosen == announced or is_loopback(chosen)):
             token = _local_admin_token(data)
-        if token is not None and not (token.isascii() and token.isprintable()):
-            raise InvalidInputError("the token holds characters that no token has")
         return cls(
             server=chosen,
             workspace=workspace or environment.get("ASSAY_WORKSPACE") or DEFAULT_WORKSPACE,
@@ -85,6 +87,32 @@ def checked_address(address: str) -> str:
             "the server's address must not carry a password", "give the token as ASSAY_TOKEN"
         )
     return text
+
+
+def checked_workspace(name: str) -> str:
+    """A workspace's name.
+
+    Raises:
+        InvalidInputError: no workspace can have that name.
+    """
+    try:
+        return _WORKSPACE.validate_python(name)
+    except ValidationError:
+        raise InvalidInputError(
+            "no workspace can have that name",
+            "it is small letters, digits and hyphens; give it with --workspace or ASSAY_WORKSPACE",
+        ) from None
+
+
+def checked_token(token: str) -> str:
+    """A token that can stand in a header.
+
+    Raises:
+        InvalidInputError: it holds characters that no token has.
+    """
+    if token.isascii() and token.isprintable() and " " not in token:
+        return token
+    raise InvalidInputError("the token holds characters that no token has")
 
 
 def is_loopback(address: str) -> bool:

@@ -146,7 +146,7 @@ class Transport:
             raise ServerUnreachableError(self.server) from error
         except httpx.TimeoutException as error:
             raise NoAnswerError(f"the server at {self.server} did not answer in time") from error
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise NoAnswerError(
                 f"the connection to {self.server} broke before the answer was complete"
             ) from error
@@ -183,13 +183,20 @@ def _checked(response: httpx.Response, secrets: Sequence[str] = ()) -> httpx.Res
     hidden = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
     try:
         said = _blotted(json.loads(response.content), sorted(hidden, key=len, reverse=True))
-        problem = Problem.model_validate(said)
     except (ValueError, RecursionError):
-        raise _unexplained(response.status_code) from None
-    raise ApiError.of(problem)
+        said = None
+    raise _refusal(response.status_code, said)
 
 
-def _unexplained(status: int) -> ApiError:
+def _refusal(status: int, said: Any) -> ApiError:
+    """The error that was told; what a newer server adds to a problem document is passed over."""
+    try:
+        return ApiError.of(Problem.model_validate(said))
+    except ValidationError:
+        pass
+    if isinstance(said, dict) and isinstance(said.get("title"), str):
+        code = str(said.get("code") or f"HTTP_{status}")
+        return ApiError(status, code, said["title"], str(said.get("detail") or ""))
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:

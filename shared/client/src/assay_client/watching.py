@@ -13,7 +13,7 @@ from threading import Thread
 
 from assay_client.api import AssayClient
 from assay_client.errors import ApiError, AssayError, NoAnswerError, ServerUnreachableError
-from assay_contracts.http import BenchmarkDetail, RunDetail
+from assay_contracts.http import BenchmarkDetail, BenchmarkEntry, RunDetail
 from assay_contracts.values import SyncStatus
 
 PATIENCE_SECONDS = 60.0
@@ -55,16 +55,32 @@ def watch_run(
 
 
 def watch_sync(
-    client: AssayClient, ref: str, *, patience_seconds: float = PATIENCE_SECONDS
+    client: AssayClient, asked: BenchmarkEntry, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> Iterator[BenchmarkDetail]:
-    """The benchmark while its task list is read; the last one is ready or failed."""
-    ask = _Patience(patience_seconds)
+    """The benchmark while its task list is read; the last one is ready or failed.
+
+    Args:
+        client: whom to ask.
+        asked: what the server answered to the request. Where it says that the reading has yet to
+            begin, an end that is seen at once may be that of an earlier one, and is not believed
+            for a moment.
+        patience_seconds: how long the server may be away.
+    """
+    ask, ref = _Patience(patience_seconds), str(asked.id)
+    believe_at = time.monotonic() + (0.0 if _has_ended(asked) else _APPEARANCE_SECONDS / 5)
     found = ask.first(lambda: client.benchmark(ref), may_appear=True)
+    while _has_ended(found) and time.monotonic() < believe_at:
+        time.sleep(_ECHO_SECONDS)
+        found = ask.again(lambda: client.benchmark(ref))
     yield found
-    while found.sync_status in {SyncStatus.PENDING, SyncStatus.SYNCING}:
+    while not _has_ended(found):
         time.sleep(_POLL_SECONDS)
         found = ask.again(lambda: client.benchmark(ref))
         yield found
+
+
+def _has_ended(found: BenchmarkEntry) -> bool:
+    return found.sync_status in {SyncStatus.READY, SyncStatus.FAILED}
 
 
 class _Patience:
@@ -99,14 +115,13 @@ class _Patience:
             time.sleep(_POLL_SECONDS)
 
 
-class _Doorbell(Thread):
+class _Doorbell:
     """Listens to a run's live events in the background and rings at each.
 
     It connects again where the stream breaks, from the last event it has seen.
     """
 
     def __init__(self, client: AssayClient, ref: str) -> None:
-        super().__init__(name="assay-live-events", daemon=True)
         self._client = client
         self._ref = ref
         self._rung = Signal()
@@ -114,6 +129,10 @@ class _Doorbell(Thread):
         self._connected = False
         self._echoes = 0
         self._sequence: int | None = None
+
+    def start(self) -> None:
+        """Begin to listen, in a thread that does not hold up the end of the process."""
+        Thread(target=self._listen_on, name="assay-live-events", daemon=True).start()
 
     def wait(self) -> None:
         """Return when it is time to look: soon after an event, else after a while."""
@@ -132,7 +151,7 @@ class _Doorbell(Thread):
         """Connect no more; the thread ends by itself."""
         self._stopped.set()
 
-    def run(self) -> None:
+    def _listen_on(self) -> None:
         """Listen until stopped, or until the server says that there is nothing to listen to."""
         backoff = _POLL_SECONDS
         while not self._stopped.is_set():

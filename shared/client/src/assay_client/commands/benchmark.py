@@ -16,7 +16,7 @@ from assay_client.commands.options import (
     new_commands,
     open_client,
 )
-from assay_client.errors import AssayError
+from assay_client.errors import AssayError, InterruptedByUserError
 from assay_client.render.benchmarks import benchmark_list, benchmark_page, task_list
 from assay_client.render.meter import Meter
 from assay_client.render.output import Frame, View, answer, show, text, write_json
@@ -151,13 +151,16 @@ def _follow(client: AssayClient, entry: BenchmarkEntry, wait: bool, as_json: boo
         answer(entry, as_json, _accepted)
         return
     found: BenchmarkDetail | None = None
-    with Meter("tasks", silent=as_json) as meter:
-        for found in watch_sync(client, str(entry.id)):
-            meter.update(
-                f"{found.name} {found.sync_status.value}",
-                found.synced_task_count,
-                found.syncing_task_count,
-            )
+    try:
+        with Meter("tasks", silent=as_json) as meter:
+            for found in watch_sync(client, entry):
+                meter.update(
+                    f"{found.name} {found.sync_status.value}",
+                    found.synced_task_count,
+                    found.syncing_task_count,
+                )
+    except KeyboardInterrupt:
+        raise InterruptedByUserError("the server goes on reading the task list") from None
     if found is None or found.sync_status is SyncStatus.FAILED:
         reason = (found.sync_error if found else None) or "no reason given"
         raise SyncFailedError(

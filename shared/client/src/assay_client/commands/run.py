@@ -18,7 +18,7 @@ from assay_client.commands.options import (
     open_client,
 )
 from assay_client.dotenv import parse_dotenv, resolve_run_secrets
-from assay_client.errors import AssayError, InvalidInputError
+from assay_client.errors import AssayError, InterruptedByUserError, InvalidInputError
 from assay_client.render.meter import Meter
 from assay_client.render.output import answer, show, write_json
 from assay_client.render.runs import result_list, run_list, run_page, stopping, submitted
@@ -138,14 +138,18 @@ def stop(
 
 def _follow(client: AssayClient, ref: str, as_json: bool, *, is_new: bool) -> None:
     last: RunDetail | None = None
-    with Meter("results", silent=as_json) as meter:
-        for last in watch_run(client, ref, is_new=is_new):
-            meter.update(
-                f"{last.name} {last.status.value}",
-                last.ingested_results,
-                last.expected_results,
-                _tally(last),
-            )
+    try:
+        with Meter("results", silent=as_json) as meter:
+            for last in watch_run(client, ref, is_new=is_new):
+                meter.update(
+                    f"{last.name} {last.status.value}",
+                    last.ingested_results,
+                    last.expected_results,
+                    _tally(last),
+                )
+    except KeyboardInterrupt:
+        name = ref if last is None else last.name
+        raise InterruptedByUserError(f"the run goes on; assay run watch {name}") from None
     if last is None:
         return
     answer(last, as_json, run_page)

@@ -67,8 +67,16 @@ def make_console(*, stderr: bool = False) -> Console:
 def show(draw: Callable[[Frame], View]) -> None:
     """Draw a view on stdout."""
     console = make_console()
-    for part in draw(Frame(console.width, datetime.now(UTC))):
-        console.print(part)
+    parts = draw(Frame(console.width, datetime.now(UTC)))
+    if console.is_terminal:
+        for part in parts:
+            console.print(part)
+        return
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    for line in captured.get().splitlines():
+        write_line(line.rstrip())
 
 
 def answer[Answer: BaseModel](
@@ -97,6 +105,11 @@ def text(shown: object, style: str = "") -> Text:
     return Text(clean(str(shown)), style=style)
 
 
+def interval(shown: str, frame: Frame) -> Text:
+    """A rate with its interval; under each other where there is little room."""
+    return Text(shown.replace(" (", "\n(") if frame.is_narrow else shown)
+
+
 def status(shown: str) -> Text:
     """A status or outcome in its colour; the word alone says it too."""
     return Text(shown, style=_STYLES.get(shown, ""))
@@ -112,7 +125,7 @@ def table(*headings: str, title: str | None = None, caption: str | None = None) 
         caption_justify="left",
         pad_edge=False,
         show_edge=False,
-        padding=(0, 2, 0, 0),
+        padding=(0, 1, 0, 0),
     )
     for heading in headings:
         made.add_column(

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from assay_client.render import values
-from assay_client.render.output import Frame, facts, status, table, text
+from assay_client.render.output import Frame, facts, interval, status, table, text
 from assay_client.render.paging import more
 from assay_contracts.http import AgentRow, Page, ResultRow, RunDetail, RunEntry
 
@@ -64,7 +64,7 @@ def run_page(run: RunDetail, frame: Frame) -> Iterator[RenderableType]:
     """Status, pins, agents with their metrics, and why each result that is no pass is none."""
     yield facts(_facts(run, frame.now))
     yield _agents(run)
-    yield _metrics(run)
+    yield _metrics(run, frame)
     if any(_is_partial(agent) for agent in run.agents):
         yield text("partial: some results are missing yet, and the rate may change", style="dim")
     if run.problems:
@@ -89,13 +89,18 @@ def _facts(run: RunDetail, now: datetime) -> Iterator[tuple[str, object]]:
     yield ("Settings", _settings(run.config.get("execution")))
     if run.secret_scopes:
         yield ("Secrets", _secrets(run.secret_scopes))
-    yield ("Best Pass@1", values.percent(run.best_pass_at_1))
+    yield ("Best Pass@1", _best(run))
     yield ("Submitted", f"{values.moment(run.submitted_at)} by {run.submitted_by}")
     yield ("Started", values.moment(run.started_at))
     yield ("Ended", values.moment(run.ended_at))
     if run.started_at is not None:
         passed = (run.ended_at or now) - run.started_at
         yield ("Duration", values.seconds(max(0.0, passed.total_seconds())))
+
+
+def _best(run: RunDetail) -> str:
+    rates = [agent.pass_at_1 for agent in run.agents if agent.pass_at_1 is not None]
+    return values.rate(max(rates, key=lambda one: one.value, default=None))
 
 
 def _progress(run: RunEntry) -> str:
@@ -121,7 +126,7 @@ def _secrets(scopes: Mapping[str, str]) -> str:
 
 
 def _agents(run: RunDetail) -> RenderableType:
-    headings = (">Results", ">Passed", ">Failed", ">Errored", ">Cancel\nled")
+    headings = (">Results", ">Passed", ">Failed", ">Errored", ">Cancelled")
     drawn = table(">#", "Agent", "Status", *headings, title="\nAgents")
     for agent in run.agents:
         drawn.add_row(
@@ -137,7 +142,7 @@ def _agents(run: RunDetail) -> RenderableType:
     return drawn
 
 
-def _metrics(run: RunDetail) -> RenderableType:
+def _metrics(run: RunDetail, frame: Frame) -> RenderableType:
     depths = [one.k for one in (values.deepest(agent.pass_at_k) for agent in run.agents) if one]
     pass_at_k = (f">Pass@{max(depths)}",) if depths else ()
     per_task = (">Cost/\ntask", ">Time/\ntask", ">Tokens/\ntask", ">LLM Cost")
@@ -146,8 +151,8 @@ def _metrics(run: RunDetail) -> RenderableType:
         used = (values.tokens(agent.input_tokens), values.tokens(agent.output_tokens))
         drawn.add_row(
             text(agent.index),
-            text(values.rate(agent.pass_at_1)),
-            *(text(values.rate(values.deepest(agent.pass_at_k))) for _ in pass_at_k),
+            interval(values.rate(agent.pass_at_1), frame),
+            *(interval(values.rate(values.deepest(agent.pass_at_k)), frame) for _ in pass_at_k),
             text(values.cost(values.mean(agent.cost_per_task))),
             text(values.seconds(values.mean(agent.seconds_per_task))),
             text(values.tokens(values.mean(agent.tokens_per_task))),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from assay_client.render import values
-from assay_client.render.output import Frame, table, text
+from assay_client.render.output import Frame, interval, table, text
 from assay_contracts.http import Leaderboard, NotRanked, Standing
 
 _METRICS = {
@@ -24,7 +24,7 @@ _TIED = (
 def leaderboard(board: Leaderboard, frame: Frame) -> Iterator[RenderableType]:
     """The standings by one metric."""
     if board.standings:
-        yield _standings(board)
+        yield _standings(board, frame)
         if any(standing.tied for standing in board.standings):
             yield text(_TIED, style="dim")
         if any(standing.pass_at_1.partial for standing in board.standings):
@@ -46,7 +46,7 @@ def rank(standing: Standing) -> str:
     return f"#{standing.rank}{'*' if standing.tied else ''}"
 
 
-def _standings(board: Leaderboard) -> RenderableType:
+def _standings(board: Leaderboard, frame: Frame) -> RenderableType:
     standings = board.standings
     depths = [one.k for one in (values.deepest(row.pass_at_k) for row in standings) if one]
     headings = [f">Pass@{max(depths)}"] if depths else []
@@ -60,10 +60,10 @@ def _standings(board: Leaderboard) -> RenderableType:
     title = f"{values.clean(board.benchmark_name)} by {_METRICS[board.metric]}"
     drawn = table("Rank", "Agent", ">Pass@1", *headings, title=title)
     for place, standing in enumerate(standings):
-        cells = [values.rate(standing.pass_at_1)]
+        cells = [interval(values.rate(standing.pass_at_1), frame)]
         if depths:
-            cells.append(values.rate(values.deepest(standing.pass_at_k)))
-        cells += [column[place] for _, column in shown]
+            cells.append(interval(values.rate(values.deepest(standing.pass_at_k)), frame))
+        cells += [text(column[place]) for _, column in shown]
         label = values.agent_label(standing.harness, standing.model, standing.task_set)
         drawn.add_row(rank(standing), text(label), *cells)
     return drawn
