@@ -267,6 +267,41 @@ def test_a_secret_without_a_value_is_refused(server, assay):
     assert server.seen == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "path", "query", "document"),
+    [
+        (["benchmark", "remove", "a/b"], "/benchmarks/a%2Fb", {}, {"removed": "a/b"}),
+        (
+            ["secret", "delete", "KEY", "--scope", "workspace"],
+            "/secrets/KEY",
+            {"scope": ["workspace"]},
+            {"deleted": "KEY", "scope": "workspace"},
+        ),
+    ],
+)
+def test_what_has_no_answer_still_prints_one_document(
+    server, environment, monkeypatch, capsys, arguments, path, query, document
+):
+    from assay_client.boundary import run_command
+
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    server.answers("DELETE", f"/api/v1{path}", None, 204)
+    assert run_command([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == document
+    assert server.seen[0].query == query
+
+
+def test_secrets_are_listed_without_their_values(server, assay, make):
+    entry = SecretEntry(
+        name="KEY", scope="user", created_at=make.then, updated_at=make.then, updated_by="me"
+    )
+    server.answers("GET", "/api/v1/secrets", make.page(entry))
+    done = assay("secret", "list")
+    assert done.stdout.splitlines()[0].split() == ["Name", "Scope", "Updated", "Updated", "By"]
+    assert done.stdout.splitlines()[2].split()[:2] == ["KEY", "user"]
+
+
 def test_events_as_json_are_one_stored_event_a_line_over_all_pages(server, assay, make):
     first, second = make.event(5), make.event(9)
     path = f"{RUN}/events"

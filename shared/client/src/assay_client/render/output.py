@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pydantic import BaseModel
-from pydantic_core import to_json
+from pydantic import BaseModel, TypeAdapter
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -20,6 +19,7 @@ from rich.text import Text
 from assay_client.render.values import clean
 
 _PIPED_WIDTH = 160
+_ANY: TypeAdapter[object] = TypeAdapter(object)
 _STYLES = {
     "pending": "yellow",
     "queued": "yellow",
@@ -91,7 +91,7 @@ def answer[Answer: BaseModel](
 
 def write_json(found: BaseModel | Sequence[BaseModel] | Mapping[str, str]) -> None:
     """Exactly one JSON document on stdout."""
-    write_line(to_json(found, indent=2).decode())
+    write_line(_ANY.dump_json(found, indent=2).decode())
 
 
 def write_line(text: str) -> None:
