@@ -1,1 +1,1 @@
-
+"""The only door: HTTP API, live events, secrets, tokens."""

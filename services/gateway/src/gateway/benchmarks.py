@@ -1,0 +1,148 @@
+"""Benchmarks and their leaderboards: list, add, show, synchronise, remove, rank."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from rapidfuzz import process
+from sqlalchemy import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assay_contracts.http import (
+    AddBenchmark,
+    BenchmarkDetail,
+    BenchmarkEntry,
+    Leaderboard,
+    Metric,
+    Page,
+)
+from assay_contracts.identifiers import new_id
+from assay_contracts.run_config import ConfigIssue
+from assay_contracts.values import CatalogueSource
+from gateway import benchmark_queries as queries
+from gateway import domain
+from gateway.access import CallerNow
+from gateway.desk import Desk, desk_of, stamp
+from gateway.problems import ProblemError, conflict, invalid, not_found
+
+router = APIRouter(prefix="/benchmarks", tags=["benchmarks"])
+
+DeskNow = Annotated[Desk, Depends(desk_of)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Offset = Annotated[int, Query(ge=0)]
+
+
+async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapping:
+    """A benchmark by key, name or id; else a problem that names what comes near."""
+    row = await queries.find_benchmark(connection, workspace, ref)
+    if row is None:
+        raise await unknown(connection, workspace, ref)
+    return row
+
+
+async def unknown(connection: AsyncConnection, workspace: str, ref: str) -> ProblemError:
+    """The problem that there is no such benchmark, with the names that come near."""
+    known = await queries.names(connection, workspace)
+    near = [str(one[0]) for one in process.extract(ref, known, limit=3, score_cutoff=50)]
+    hint = f"; did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
+    return not_found(f"there is no benchmark {ref} in this workspace{hint}")
+
+
+@router.get("", summary="List the benchmarks of the workspace")
+async def list_all(
+    asking: CallerNow, desk: DeskNow, limit: Limit = 50, offset: Offset = 0
+) -> Page[BenchmarkEntry]:
+    """The workspace's own and those of the managed catalogue, the newest first."""
+    async with desk.reading() as connection:
+        items, total = await queries.list_benchmarks(
+            connection, asking.workspace, limit=limit, offset=offset
+        )
+    return page(items, total, offset)
+
+
+def page[Item](items: list[Item], total: int, offset: int) -> Page[Item]:
+    """A page, with the offset of the next one if there is one."""
+    end = offset + len(items)
+    return Page(items=items, total_count=total, next_offset=end if end < total else None)
+
+
+@router.post("", status_code=201, summary="Add a benchmark")
+async def add(body: AddBenchmark, asking: CallerNow, desk: DeskNow) -> BenchmarkEntry:
+    """Add a dataset of a registry, a git repository or a folder; its tasks are read next."""
+    if isinstance(body.source, CatalogueSource):
+        message = "the catalogue's benchmarks are in every workspace already"
+        raise invalid([ConfigIssue(key="source.kind", message=message)])
+    name = body.name or domain.default_name(body.source)
+    async with desk.reading() as connection:
+        if await queries.find_benchmark(connection, asking.workspace, name) is not None:
+            raise conflict(f"a benchmark called {name} is there already; choose another name")
+    benchmark = new_id()
+    await desk.decide_on_benchmark(
+        asking.workspace,
+        benchmark,
+        lambda _: domain.add(
+            benchmark,
+            name,
+            body.source,
+            stamp(asking.user),
+            asking.workspace,
+            asking.request_id,
+        ),
+    )
+    return await _entry(asking.workspace, str(benchmark), desk)
+
+
+@router.get("/{ref:path}/leaderboard", summary="Show a benchmark's leaderboard")
+async def leaderboard(
+    ref: str, asking: CallerNow, desk: DeskNow, metric: Metric = "pass@1"
+) -> Leaderboard:
+    """The standings by a metric, and every agent that does not rank, with the reason."""
+    async with desk.reading() as connection:
+        row = await find(connection, asking.workspace, ref)
+        return await queries.read_leaderboard(connection, asking.workspace, row, metric)
+
+
+@router.post("/{ref:path}/sync", summary="Read a benchmark's tasks again")
+async def sync(ref: str, asking: CallerNow, desk: DeskNow) -> BenchmarkEntry:
+    """Read the task list again: after a failure, or for a new version."""
+    async with desk.reading() as connection:
+        row = await find(connection, asking.workspace, ref)
+    await desk.decide_on_benchmark(
+        row["workspace"],
+        row["id"],
+        lambda state: domain.request_sync(
+            state, row["id"], row["workspace"], stamp(asking.user), asking.request_id
+        ),
+    )
+    return await _entry(asking.workspace, str(row["id"]), desk)
+
+
+@router.get("/{ref:path}", summary="Show a benchmark")
+async def show(ref: str, asking: CallerNow, desk: DeskNow) -> BenchmarkDetail:
+    """A benchmark with its rules and its pinned task list."""
+    async with desk.reading() as connection:
+        row = await find(connection, asking.workspace, ref)
+        return await queries.describe_benchmark(connection, asking.workspace, row)
+
+
+@router.delete("/{ref:path}", status_code=204, summary="Remove a benchmark")
+async def remove(ref: str, asking: CallerNow, desk: DeskNow) -> None:
+    """Remove a benchmark from the workspace; its runs stay."""
+    async with desk.reading() as connection:
+        row = await find(connection, asking.workspace, ref)
+        running = await queries.open_runs(connection, row["id"])
+    await desk.decide_on_benchmark(
+        row["workspace"],
+        row["id"],
+        lambda state: domain.remove(
+            state, row["id"], row["workspace"], running, stamp(asking.user), asking.request_id
+        ),
+    )
+
+
+async def _entry(workspace: str, ref: str, desk: Desk) -> BenchmarkEntry:
+    async with desk.reading() as connection:
+        row = await find(connection, workspace, ref)
+        detail = await queries.describe_benchmark(connection, workspace, row)
+    return BenchmarkEntry.model_validate(
+        {name: getattr(detail, name) for name in BenchmarkEntry.model_fields}
+    )

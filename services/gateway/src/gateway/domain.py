@@ -1,0 +1,128 @@
+"""The gateway's decisions, free of I/O: what is added, read again, removed, submitted, stopped."""
+
+from uuid import UUID
+
+from assay_contracts.benchmark_events import (
+    AddedData,
+    BenchmarkAdded,
+    BenchmarkRemoved,
+    BenchmarkSyncRequested,
+    RemovedData,
+    SyncRequestedData,
+)
+from assay_contracts.envelope import Event, Stamp
+from assay_contracts.identifiers import MANAGED_WORKSPACE
+from assay_contracts.lifecycle import BenchmarkLifecycle, RunLifecycle
+from assay_contracts.run_events import (
+    ReasonData,
+    RunStopRequested,
+    RunSubmitted,
+    SubmittedData,
+)
+from assay_contracts.values import (
+    BenchmarkSource,
+    CatalogueSource,
+    FolderSource,
+    GitSource,
+    RegistrySource,
+    SourceType,
+    SyncStatus,
+)
+
+
+class DecisionRefusedError(Exception):
+    """The state of things does not allow it; the message says why."""
+
+
+def default_name(source: BenchmarkSource) -> str:
+    """The name that a benchmark gets from its source."""
+    match source:
+        case RegistrySource(dataset=dataset):
+            return dataset
+        case GitSource(url=url):
+            return url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
+        case FolderSource(path=path):
+            return path.rstrip("/").rsplit("/", 1)[-1] or path
+        case CatalogueSource(key=key):
+            return key
+
+
+def add(
+    benchmark: UUID, name: str, source: BenchmarkSource, stamp: Stamp, workspace: str, request: UUID
+) -> BenchmarkAdded:
+    """Add a benchmark to a workspace."""
+    data = AddedData(name=name, source=source, source_type=SourceType.REGISTRY)
+    return BenchmarkAdded.model_validate(
+        stamp.beginning(workspace, request) | {"benchmark": benchmark, "data": data}
+    )
+
+
+def request_sync(
+    state: BenchmarkLifecycle, benchmark: UUID, owner: str, stamp: Stamp, request: UUID
+) -> BenchmarkSyncRequested:
+    """Read a benchmark's task list again.
+
+    Raises:
+        DecisionRefusedError: it is being read, or was removed.
+    """
+    _require_present(state)
+    if state.status in {SyncStatus.PENDING, SyncStatus.SYNCING}:
+        raise DecisionRefusedError("its task list is being read already")
+    data = SyncRequestedData(reason="asked for by a user")
+    return BenchmarkSyncRequested.model_validate(
+        stamp.beginning(owner, request) | {"benchmark": benchmark, "data": data}
+    )
+
+
+def remove(
+    state: BenchmarkLifecycle,
+    benchmark: UUID,
+    owner: str,
+    open_runs: int,
+    stamp: Stamp,
+    request: UUID,
+) -> BenchmarkRemoved:
+    """Remove a benchmark from its workspace.
+
+    Raises:
+        DecisionRefusedError: it is managed, has runs under way, or was removed.
+    """
+    _require_present(state)
+    if owner == MANAGED_WORKSPACE:
+        raise DecisionRefusedError("it belongs to the managed catalogue and cannot be removed")
+    if open_runs:
+        raise DecisionRefusedError(f"{open_runs} of its runs have not ended; stop them first")
+    return BenchmarkRemoved.model_validate(
+        stamp.beginning(owner, request)
+        | {"benchmark": benchmark, "data": RemovedData(reason="removed by a user")}
+    )
+
+
+def _require_present(state: BenchmarkLifecycle) -> None:
+    if state.added is None or state.removed:
+        raise DecisionRefusedError("it was removed")
+
+
+def submit(
+    run: UUID, data: SubmittedData, stamp: Stamp, workspace: str, request: UUID
+) -> RunSubmitted:
+    """Submit a run."""
+    return RunSubmitted.model_validate(
+        stamp.beginning(workspace, request) | {"run": run, "data": data}
+    )
+
+
+def request_stop(
+    state: RunLifecycle, cause: Event, run: UUID, reason: str, stamp: Stamp, request: UUID
+) -> RunStopRequested:
+    """Ask a run to stop.
+
+    Raises:
+        DecisionRefusedError: it has ended, or was asked before.
+    """
+    if state.status.is_terminal:
+        raise DecisionRefusedError(f"the run has ended: it is {state.status.value}")
+    if state.stop_requested is not None:
+        raise DecisionRefusedError("the run was asked to stop already and is stopping")
+    envelope = stamp.following(cause) | {"correlation_id": request, "run": run}
+    return RunStopRequested.model_validate(envelope | {"data": ReasonData(reason=reason)})

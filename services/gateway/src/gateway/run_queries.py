@@ -1,0 +1,267 @@
+"""What the gateway reads about runs, their agents and their results."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import RowMapping, Select, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assay_contracts.http import AgentRow, ResultRow, RunDetail, RunEntry
+from assay_contracts.run_config import Agent
+from assay_contracts.run_events import Durations, SubmittedData, Usage
+from assay_contracts.values import Outcome, RunStatus
+from gateway.read_models import agent_metrics, checkpoints, runs, tries
+
+_MOST_PROBLEMS = 200
+
+
+async def checkpoint(connection: AsyncConnection, schema: str, projection: str) -> int:
+    """The stream sequence that another service's read model stands at."""
+    marks = checkpoints(schema)
+    found = await connection.scalar(
+        select(marks.c.sequence).where(marks.c.projection == projection)
+    )
+    return int(found or 0)
+
+
+async def list_runs(
+    connection: AsyncConnection,
+    workspace: str,
+    *,
+    benchmark: UUID | None,
+    status: RunStatus | None,
+    limit: int,
+    offset: int,
+) -> tuple[list[RunEntry], int]:
+    """A page of a workspace's runs, the newest first, and how many there are."""
+    wanted = [runs.c.workspace == workspace]
+    if benchmark is not None:
+        wanted.append(runs.c.benchmark == benchmark)
+    if status is not None:
+        wanted.append(runs.c.status == status.value)
+    total = await connection.scalar(select(func.count()).select_from(runs).where(*wanted))
+    found = await connection.execute(
+        select(runs)
+        .where(*wanted)
+        .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    rows = list(found.mappings())
+    best = await _best(connection, [row["id"] for row in rows])
+    return [entry_of(row, best.get(row["id"])) for row in rows], int(total or 0)
+
+
+async def find_run(connection: AsyncConnection, workspace: str, ref: str) -> RowMapping | None:
+    """A run of the workspace by name or id."""
+    by = [runs.c.name == ref]
+    with suppress(ValueError):
+        by.append(runs.c.id == UUID(ref))
+    found = await connection.execute(
+        select(runs).where(runs.c.workspace == workspace, or_(*by)).limit(1)
+    )
+    return found.mappings().first()
+
+
+async def _best(connection: AsyncConnection, ids: Sequence[UUID]) -> dict[UUID, float]:
+    value = agent_metrics.c.pass_at_1["value"].as_float()
+    found = await connection.execute(
+        select(agent_metrics.c.run, func.max(value).label("best"))
+        .where(agent_metrics.c.run.in_(ids))
+        .group_by(agent_metrics.c.run)
+    )
+    return {row.run: row.best for row in found if row.best is not None}
+
+
+def entry_of(row: RowMapping, best: float | None) -> RunEntry:
+    """A run as lists show it."""
+    return RunEntry(**_entry_fields(row, best))
+
+
+def _entry_fields(row: RowMapping, best: float | None) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "status": row["status"],
+        "reason": row["reason"] or row["stop_requested"],
+        "benchmark_id": row["benchmark"],
+        "benchmark_name": row["benchmark_name"],
+        "agent_count": len(row["submitted"]["agents"]),
+        "expected_results": row["expected_results"],
+        "ingested_results": row["passed"] + row["failed"] + row["errored"] + row["cancelled"],
+        "best_pass_at_1": best,
+        "submitted_by": row["submitted_by"],
+        "submitted_at": row["submitted_at"],
+        "started_at": row["started_at"],
+        "ended_at": row["ended_at"],
+    }
+
+
+async def describe_run(connection: AsyncConnection, row: RowMapping) -> RunDetail:
+    """A run with its configuration, its agents' metrics and what did not pass."""
+    best = await _best(connection, [row["id"]])
+    submitted = SubmittedData.model_validate(row["submitted"])
+    found = await connection.execute(select(agent_metrics).where(agent_metrics.c.run == row["id"]))
+    measured = {one["agent"]: one for one in found.mappings()}
+    unresolved = await connection.execute(
+        _results(row["id"])
+        .where(tries.c.reason.is_not(None), tries.c.outcome != Outcome.PASSED.value)
+        .limit(_MOST_PROBLEMS)
+    )
+    return RunDetail(
+        **_entry_fields(row, best.get(row["id"])),
+        benchmark_version=submitted.benchmark.version,
+        benchmark_digest=submitted.benchmark.digest,
+        benchmark_key=submitted.benchmark.key,
+        selection=submitted.selection,
+        environment=submitted.environment,
+        config=_config(submitted),
+        secret_scopes=submitted.secret_scopes,
+        agents=[
+            _agent(index, agent, RunStatus(row["status"]), submitted, measured.get(index))
+            for index, agent in enumerate(submitted.agents)
+        ],
+        problems=[_result(one) for one in unresolved.mappings()],
+    )
+
+
+def _config(submitted: SubmittedData) -> dict[str, Any]:
+    """The configuration with every default filled in, in the sections of the file."""
+    selection = submitted.selection
+    return {
+        "experiment": {"benchmark": submitted.benchmark.key},
+        "tasks": {
+            "task_set": selection.task_set,
+            "categories": list(selection.categories),
+            "task_count": selection.task_count,
+        },
+        "agents": [agent.model_dump(exclude_none=True) for agent in submitted.agents],
+        "execution": submitted.execution.model_dump(exclude_none=True),
+        "verifier": {"required": list(submitted.verifier_secrets)},
+        "secrets": {"required": list(submitted.run_secrets)},
+        "env": dict(submitted.env),
+    }
+
+
+def _agent(
+    index: int,
+    agent: Agent,
+    status: RunStatus,
+    submitted: SubmittedData,
+    measured: RowMapping | None,
+) -> AgentRow:
+    expected = submitted.selection.task_count * submitted.execution.attempts_per_task
+    found: dict[str, Any] = {} if measured is None else dict(measured)
+    counts = {outcome.value: int(found.get(outcome.value) or 0) for outcome in Outcome}
+    ingested = sum(counts.values())
+    return AgentRow(
+        index=index,
+        harness=agent.harness,
+        model=agent.model_label,
+        status=RunStatus.FINISHED
+        if ingested >= expected and status is RunStatus.RUNNING
+        else status,
+        expected_results=expected,
+        ingested_results=ingested,
+        **counts,
+        pass_at_1=found.get("pass_at_1"),
+        pass_at_k=found.get("pass_at_k") or [],
+        cost_per_task=found.get("cost_per_task"),
+        seconds_per_task=found.get("seconds_per_task"),
+        tokens_per_task=found.get("tokens_per_task"),
+        input_tokens=found.get("input_tokens"),
+        output_tokens=found.get("output_tokens"),
+        cost_usd=found.get("cost_usd"),
+    )
+
+
+def _results(run: UUID) -> Select[Any]:
+    """The counted try of each slot, or its latest one where none is counted."""
+    newest = (
+        select(
+            tries,
+            func.row_number()
+            .over(
+                partition_by=tries.c.slot,
+                order_by=(
+                    tries.c.counted.desc(),
+                    tries.c.try_number.desc(),
+                    tries.c.delivery.desc(),
+                ),
+            )
+            .label("place"),
+        )
+        .where(tries.c.run == run)
+        .subquery()
+    )
+    chosen = select(newest.c.slot, newest.c.try_number, newest.c.delivery).where(
+        newest.c.place == 1
+    )
+    picked = chosen.subquery()
+    return (
+        select(tries)
+        .join(
+            picked,
+            (tries.c.slot == picked.c.slot)
+            & (tries.c.try_number == picked.c.try_number)
+            & (tries.c.delivery == picked.c.delivery),
+        )
+        .order_by(tries.c.agent, tries.c.task, tries.c.attempt)
+    )
+
+
+async def list_results(
+    connection: AsyncConnection,
+    run: UUID,
+    *,
+    agent: int | None,
+    outcome: Outcome | None,
+    limit: int,
+    offset: int,
+) -> tuple[list[ResultRow], int]:
+    """A page of a run's results by agent, task and attempt, and how many there are."""
+    query = _results(run)
+    if agent is not None:
+        query = query.where(tries.c.agent == agent)
+    if outcome is not None:
+        query = query.where(tries.c.outcome == outcome.value)
+    total = await connection.scalar(
+        select(func.count()).select_from(query.order_by(None).subquery())
+    )
+    found = await connection.execute(query.limit(limit).offset(offset))
+    return [_result(row) for row in found.mappings()], int(total or 0)
+
+
+async def find_result(connection: AsyncConnection, run: UUID, slot: UUID) -> ResultRow | None:
+    """The result of one slot."""
+    found = await connection.execute(_results(run).where(tries.c.slot == slot))
+    row = found.mappings().first()
+    return None if row is None else _result(row)
+
+
+def _result(row: RowMapping) -> ResultRow:
+    return ResultRow(
+        slot_id=row["slot"],
+        agent=row["agent"],
+        task=row["task"],
+        attempt=row["attempt"],
+        try_number=row["try_number"],
+        outcome=row["outcome"],
+        reward=row["reward"],
+        rewards=row["rewards"],
+        cause=row["cause"],
+        reason=row["reason"],
+        environment=row["environment"],
+        runner=row["runner"],
+        seconds=row["seconds"],
+        durations=Durations.model_validate(row["durations"]),
+        usage=Usage(
+            input_tokens=row["input_tokens"],
+            cached_tokens=row["cached_tokens"],
+            output_tokens=row["output_tokens"],
+            cost_usd=row["cost_usd"],
+        ),
+        artifacts_sha256=(row["artifacts"] or {}).get("sha256"),
+    )

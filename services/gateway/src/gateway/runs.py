@@ -1,0 +1,215 @@
+"""Runs: submit, list, show, results and artifacts, events, logs, stop."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+from uuid import UUID
+
+import orjson
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import StreamingResponse
+from sqlalchemy import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
+from starlette.responses import Response
+
+from assay_contracts.envelope import Event
+from assay_contracts.http import (
+    EventPage,
+    LogPage,
+    Page,
+    ResultRow,
+    RunDetail,
+    RunEntry,
+    StopRun,
+    SubmitRun,
+)
+from assay_contracts.lifecycle import RunLifecycle
+from assay_contracts.run_config import Agent
+from assay_contracts.run_events import RunEvent, SubmittedData
+from assay_contracts.values import Outcome, RunStatus
+from assay_kernel.blobs import BlobMissingError
+from gateway import domain, run_events
+from gateway import run_queries as queries
+from gateway.access import CallerNow
+from gateway.benchmarks import DeskNow, Limit, Offset, page
+from gateway.benchmarks import find as find_benchmark
+from gateway.desk import Desk, stamp
+from gateway.problems import not_found
+from gateway.submissions import submit_run
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+After = Annotated[int, Query(ge=0)]
+
+
+async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapping:
+    """A run by name or id, or the problem that there is none."""
+    row = await queries.find_run(connection, workspace, ref)
+    if row is None:
+        raise not_found(f"there is no run {ref} in this workspace; assay run list shows them")
+    return row
+
+
+@router.post("", status_code=201, summary="Submit a run")
+async def submit(body: SubmitRun, asking: CallerNow, desk: DeskNow) -> RunEntry:
+    """Check everything, then append `submitted`; nothing is half done where it is refused."""
+    run = await submit_run(body, asking, desk)
+    return await _entry(asking.workspace, str(run), desk)
+
+
+@router.get("", summary="List the runs of the workspace")
+async def list_all(
+    asking: CallerNow,
+    desk: DeskNow,
+    benchmark: str | None = None,
+    status: RunStatus | None = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> Page[RunEntry]:
+    """The newest first; of one benchmark (key, name or id) or one status alone if asked."""
+    async with desk.reading() as connection:
+        of = None
+        if benchmark is not None:
+            of = (await find_benchmark(connection, asking.workspace, benchmark))["id"]
+        items, total = await queries.list_runs(
+            connection, asking.workspace, benchmark=of, status=status, limit=limit, offset=offset
+        )
+    return page(items, total, offset)
+
+
+@router.get("/{ref}", summary="Show a run")
+async def show(ref: str, asking: CallerNow, desk: DeskNow) -> RunDetail:
+    """Configuration, progress, each agent's metrics, and the results without a pass."""
+    async with desk.reading() as connection:
+        return await queries.describe_run(connection, await find(connection, asking.workspace, ref))
+
+
+@router.get("/{ref}/results", summary="List a run's results")
+async def results(
+    ref: str,
+    asking: CallerNow,
+    desk: DeskNow,
+    agent: int | None = None,
+    outcome: Outcome | None = None,
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Page[ResultRow]:
+    """The counted result of each slot by agent, task and attempt."""
+    async with desk.reading() as connection:
+        row = await find(connection, asking.workspace, ref)
+        items, total = await queries.list_results(
+            connection, row["id"], agent=agent, outcome=outcome, limit=limit, offset=offset
+        )
+    return page(items, total, offset)
+
+
+@router.get("/{ref}/results/{slot_id}/artifacts", summary="List a result's artifacts")
+async def artifacts(
+    ref: str, slot_id: UUID, asking: CallerNow, desk: DeskNow
+) -> list[dict[str, Any]]:
+    """Path, size in bytes and SHA-256 of each file that the try left."""
+    return await _manifest(ref, slot_id, asking.workspace, desk)
+
+
+@router.get("/{ref}/results/{slot_id}/artifacts/{path:path}", summary="Download an artifact")
+async def artifact(
+    ref: str, slot_id: UUID, path: str, asking: CallerNow, desk: DeskNow
+) -> StreamingResponse:
+    """One file, streamed; always as a download, since a sandbox wrote it."""
+    for listed in await _manifest(ref, slot_id, asking.workspace, desk):
+        if listed["path"] == path:
+            return StreamingResponse(
+                _pieces(desk, listed["sha256"]),
+                media_type="application/octet-stream",
+                headers={
+                    "Content-Length": str(listed["size"]),
+                    "Content-Disposition": "attachment",
+                    "X-Content-Type-Options": "nosniff",
+                },
+            )
+    raise not_found(f"the result has no artifact {path}")
+
+
+async def _pieces(desk: Desk, sha256: str) -> AsyncIterator[bytes]:
+    async for piece in desk.blobs.stream(sha256):
+        yield piece
+
+
+async def _manifest(ref: str, slot: UUID, workspace: str, desk: Desk) -> list[dict[str, Any]]:
+    async with desk.reading() as connection:
+        row = await find(connection, workspace, ref)
+        result = await queries.find_result(connection, row["id"], slot)
+    if result is None:
+        raise not_found("the run has no result with this id")
+    if result.artifacts_sha256 is None:
+        return []
+    try:
+        manifest = orjson.loads(await desk.blobs.read(result.artifacts_sha256))
+    except BlobMissingError as error:
+        raise not_found("the result's artifacts are no longer in the blob store") from error
+    files: list[dict[str, Any]] = manifest["files"]
+    return files
+
+
+@router.get(
+    "/{ref}/events",
+    summary="A run's events, in pages or live",
+    response_model=EventPage,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def events(
+    ref: str,
+    request: Request,
+    asking: CallerNow,
+    desk: DeskNow,
+    after: After = 0,
+    limit: Limit = 200,
+    last_event_id: Annotated[int | None, Header()] = None,
+) -> EventPage | Response:
+    """As stored, in stream order. `Accept: text/event-stream` follows them live."""
+    async with desk.reading() as connection:
+        run = (await find(connection, asking.workspace, ref))["id"]
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return run_events.live(
+            desk.store,
+            asking.workspace,
+            run,
+            after=after if last_event_id is None else last_event_id,
+            closing=request.app.state.closing,
+        )
+    return await run_events.event_page(desk.store, asking.workspace, run, after=after, limit=limit)
+
+
+@router.get("/{ref}/logs", summary="A run's log")
+async def logs(
+    ref: str, asking: CallerNow, desk: DeskNow, after: After = 0, limit: Limit = 200
+) -> LogPage:
+    """One readable line an event, from submission through the end."""
+    async with desk.reading() as connection:
+        row = await find(connection, asking.workspace, ref)
+    agents: list[Agent] = list(SubmittedData.model_validate(row["submitted"]).agents)
+    return await run_events.log_page(
+        desk.store, asking.workspace, row["id"], agents, after=after, limit=limit
+    )
+
+
+@router.post("/{ref}/stop", summary="Stop a run")
+async def stop(ref: str, asking: CallerNow, desk: DeskNow, body: StopRun | None = None) -> RunEntry:
+    """Nothing new starts; the run is stopped when its last sandbox is gone."""
+    reason = (body or StopRun()).reason
+    async with desk.reading() as connection:
+        run: UUID = (await find(connection, asking.workspace, ref))["id"]
+
+    def decide(state: RunLifecycle, cause: Event | None) -> RunEvent:
+        if cause is None:
+            raise domain.DecisionRefusedError("the run has no events yet")
+        return domain.request_stop(state, cause, run, reason, stamp(asking.user), asking.request_id)
+
+    await desk.decide_on_run(asking.workspace, run, decide)
+    return await _entry(asking.workspace, str(run), desk)
+
+
+async def _entry(workspace: str, ref: str, desk: Desk) -> RunEntry:
+    async with desk.reading() as connection:
+        row = await find(connection, workspace, ref)
+        detail = await queries.describe_run(connection, row)
+    return RunEntry.model_validate({name: getattr(detail, name) for name in RunEntry.model_fields})

@@ -1,0 +1,95 @@
+"""Secrets: kept and deleted by people, never read back; handed, sealed, to runners alone."""
+
+from typing import Literal
+
+from fastapi import APIRouter, Depends
+
+from assay_contracts.http import ClaimSecrets, Page, SealedSecrets, SecretEntry, SetSecret
+from assay_contracts.problems import ProblemCode
+from assay_contracts.run_config import (
+    SECRET_NAME,
+    ConfigIssue,
+    EndpointModel,
+    ProviderModel,
+)
+from assay_contracts.run_events import SubmittedData
+from assay_contracts.values import RunStatus
+from gateway import run_queries
+from gateway.access import CallerNow, runner
+from gateway.benchmarks import DeskNow
+from gateway.problems import ProblemError, conflict, invalid, not_found
+from gateway.vault import USER, Record, seal
+
+router = APIRouter(prefix="/secrets", tags=["secrets"])
+internal = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(runner)])
+
+
+@router.get("", summary="List secrets")
+async def list_all(asking: CallerNow, desk: DeskNow) -> Page[SecretEntry]:
+    """The workspace's and your own, without values."""
+    items = await desk.vault.entries(asking.workspace, asking.user)
+    return Page(items=items, total_count=len(items))
+
+
+@router.put("/{name}", summary="Set a secret")
+async def keep(name: str, body: SetSecret, asking: CallerNow, desk: DeskNow) -> SecretEntry:
+    """Keep a value, encrypted; there is no way to read it back."""
+    if not SECRET_NAME.match(name):
+        message = "must be capitals, digits and underscores, starting with a letter"
+        raise invalid([ConfigIssue(key="name", message=message)])
+    owner = asking.user if body.scope == USER else ""
+    await desk.vault.keep(
+        Record(asking.workspace, body.scope, owner, name), body.value, asking.user
+    )
+    kept = await desk.vault.entries(asking.workspace, asking.user)
+    return next(one for one in kept if one.name == name and one.scope == body.scope)
+
+
+@router.delete("/{name}", status_code=204, summary="Delete a secret")
+async def drop(
+    name: str, asking: CallerNow, desk: DeskNow, scope: Literal["user", "workspace"] = "user"
+) -> None:
+    """Delete a secret of a scope."""
+    owner = asking.user if scope == USER else ""
+    if not await desk.vault.drop(Record(asking.workspace, scope, owner, name)):
+        raise not_found(f"there is no secret {name} in the scope {scope}")
+
+
+@internal.post("/secrets")
+async def claim(body: ClaimSecrets, desk: DeskNow) -> SealedSecrets:
+    """The secrets that a run refers to, while it goes on, for the runner's key alone."""
+    async with desk.reading() as connection:
+        row = await run_queries.find_run(connection, body.workspace, str(body.run))
+    if row is None:
+        raise not_found("there is no such run")
+    if RunStatus(row["status"]).is_terminal:
+        await desk.vault.drop_run(body.run)
+        raise conflict("the run has ended; its secrets are no longer handed out")
+    allowed = _referred_to(SubmittedData.model_validate(row["submitted"]))
+    refused = sorted(set(body.names) - allowed)
+    if refused:
+        raise ProblemError(
+            ProblemCode.FORBIDDEN, 403, f"the run does not refer to {', '.join(refused)}"
+        )
+    values = await desk.vault.values(body.workspace, row["submitted_by"], body.run, body.names)
+    missing = [name for name in body.names if name not in values]
+    if missing:
+        raise ProblemError(
+            ProblemCode.MISSING_SECRETS,
+            404,
+            f"secrets are missing: {', '.join(missing)}",
+            details={"missing": missing},
+        )
+    return SealedSecrets(sealed=seal(values, body.public_key))
+
+
+def _referred_to(submitted: SubmittedData) -> set[str]:
+    names = {*submitted.verifier_secrets, *submitted.run_secrets}
+    for agent in submitted.agents:
+        if isinstance(agent.model, ProviderModel | EndpointModel):
+            names.add(agent.model.api_key_secret)
+        if agent.harness_api_key_secret is not None:
+            names.add(agent.harness_api_key_secret)
+    if submitted.execution.judge_api_key_secret is not None:
+        names.add(submitted.execution.judge_api_key_secret)
+    return names

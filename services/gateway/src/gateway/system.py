@@ -1,0 +1,108 @@
+"""The platform itself: is it there, is it ready, how is each service, and replay."""
+
+import asyncio
+import importlib.metadata
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from pydantic import TypeAdapter, ValidationError
+
+from assay_contracts.commands import (
+    SERVICES,
+    StatusRequest,
+    replay_subject,
+    status_subject,
+)
+from assay_contracts.http import Replay, ReplayReport, ServiceStatus, SystemStatus
+from assay_contracts.run_config import ConfigIssue
+from gateway.access import CallerNow
+from gateway.benchmarks import DeskNow
+from gateway.problems import invalid, unavailable
+
+router = APIRouter(prefix="/system", tags=["system"])
+health = APIRouter(tags=["health"])
+
+REPLAYED = ("registry-sync", "run-scheduler", "grader", "leaderboard")
+_STATUS_SECONDS = 1.0
+_REPLAY_SECONDS = 3600.0
+_REPORTS = TypeAdapter(list[ReplayReport])
+
+
+async def ask_services(client: Client) -> SystemStatus:
+    """What each service says of itself; those that say nothing in time are missing."""
+    answers = await asyncio.gather(*(_ask(client, service) for service in SERVICES))
+    present = [answer for answer in answers if answer is not None]
+    ready = {answer.service for answer in present if answer.ready}
+    missing = [service for service in SERVICES if service not in ready]
+    return SystemStatus(
+        ready=not missing,
+        version=importlib.metadata.version("assay-kernel"),
+        services=present,
+        missing=missing,
+    )
+
+
+async def _ask(client: Client, service: str) -> ServiceStatus | None:
+    question = StatusRequest().model_dump_json().encode()
+    try:
+        answer = await client.request(status_subject(service), question, timeout=_STATUS_SECONDS)
+        return ServiceStatus.model_validate_json(answer.data)
+    except (NatsError, TimeoutError, ValidationError):
+        return None
+
+
+def _client(desk: DeskNow) -> Client:
+    return desk.store.client
+
+
+ClientNow = Annotated[Client, Depends(_client)]
+
+
+@health.get("/healthz", summary="Is the gateway alive?")
+async def healthz() -> dict[str, str]:
+    """Answers while the process lives."""
+    return {"status": "alive"}
+
+
+@health.get("/readyz", summary="Is the platform ready?")
+async def readyz(request: Request, response: Response, client: ClientNow) -> dict[str, object]:
+    """200 when every service answers and the database can be read, else 503 and what is missing."""
+    status = await ask_services(client)
+    missing = list(status.missing)
+    try:
+        async with request.app.state.desk.reading():
+            pass
+    except Exception:  # noqa: BLE001  whatever it is, the database cannot be read
+        missing.append("database")
+    response.status_code = 503 if missing else 200
+    return {"ready": not missing, "missing": missing}
+
+
+@router.get("/status", summary="How is each service?")
+async def status(_: CallerNow, client: ClientNow) -> SystemStatus:
+    """Every service with its projections' positions, and what is missing."""
+    return await ask_services(client)
+
+
+@router.post("/replay", summary="Fold the streams again")
+async def replay(body: Replay, _: CallerNow, client: ClientNow) -> list[ReplayReport]:
+    """Fold every stream from sequence 0 and compare with what serves, or let it serve instead."""
+    if body.service is not None and body.service not in REPLAYED:
+        known = ", ".join(REPLAYED)
+        raise invalid([ConfigIssue(key="service", message=f"must be one of {known}")])
+    wanted = REPLAYED if body.service is None else (body.service,)
+    reports: list[ReplayReport] = []
+    for service in wanted:
+        try:
+            answer = await client.request(
+                replay_subject(service), body.model_dump_json().encode(), timeout=_REPLAY_SECONDS
+            )
+        except (NatsError, TimeoutError) as error:
+            raise unavailable(f"{service} does not answer; see assay status") from error
+        try:
+            reports += _REPORTS.validate_json(answer.data)
+        except ValidationError as error:
+            raise unavailable(f"{service} could not replay; its log says why") from error
+    return reports
