@@ -143,12 +143,13 @@ class Desk:
         while True:
             name = new_run_name()
             async with self._engine.begin() as connection:
-                taken = await connection.execute(
+                kept = await connection.scalar(
                     insert(run_names)
                     .values(workspace=workspace, name=name, run=run)
                     .on_conflict_do_nothing()
+                    .returning(run_names.c.name)
                 )
-            if taken.rowcount == 1:
+            if kept is not None:
                 return name
 
 
