@@ -13,7 +13,7 @@ from assay_kernel.blobs import BlobStore
 from assay_local.embedded import free_port
 from registry_sync.archives import UnfitTaskError, pack_task
 from registry_sync.catalogue import InvalidCatalogueError, load_catalogue
-from registry_sync.registries import SourceError
+from registry_sync.source_errors import SourceError
 from registry_sync.sources import ReadTasks, open_source, read_tasks
 
 
@@ -166,7 +166,7 @@ async def test_a_git_repository_is_pinned_to_its_commit(read, repository):
     ("source", "message"),
     [
         (FolderSource(path="/no/such/folder"), "there is no folder /no/such/folder"),
-        (GitSource(url="/no/such/repository"), "cannot be cloned"),
+        (GitSource(url="/no/such/repository"), "there is no git repository at /no/such/repository"),
         (RegistrySource(dataset="x", registry="/no/such.json"), "there is no registry file"),
     ],
 )
@@ -181,7 +181,7 @@ async def test_an_unknown_ref_dataset_or_version_is_told_with_what_there_is(
     path = str(registry_file(tmp_path, repository))
     for source, message in (
         (GitSource(url=str(repository), ref="v9"), "no branch, tag or commit v9"),
-        (RegistrySource(dataset="pear", registry=path), "no dataset pear; it has pair"),
+        (RegistrySource(dataset="pear", registry=path), "no dataset pear; did you mean pair"),
         (
             RegistrySource(dataset="pair", version="3", registry=path),
             "no version 3; it has 0.9, 1.0",

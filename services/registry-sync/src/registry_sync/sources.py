@@ -8,22 +8,18 @@ with a sentence that a person can act on.
 
 import asyncio
 import re
-import tomllib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
 
-from harbor.models.task.id import GitTaskId, LocalTaskId, PackageTaskId
-from harbor.models.task.task import Task
-from harbor.tasks.client import TaskClient
+from harbor.models.task.id import GitTaskId, LocalTaskId
 
 from assay_contracts.values import (
     ArchivedTask,
     BenchmarkRules,
     BenchmarkSource,
     CatalogueSource,
-    Difficulty,
     FolderSource,
     GitSource,
     RegistrySource,
@@ -33,12 +29,26 @@ from assay_contracts.values import (
 from assay_kernel.blobs import BlobStore
 from registry_sync.archives import UnfitTaskError, digest_of, pack_task
 from registry_sync.catalogue import BundledSource, load_catalogue
-from registry_sync.git import clone
-from registry_sync.registries import ListedTask, SourceError, find_dataset
+from registry_sync.git import Repositories, check_address
+from registry_sync.hub import find_hosted
+from registry_sync.registries import (
+    FoundDataset,
+    ListedTask,
+    find_in_file,
+    name_and_version,
+    origin_of,
+)
+from registry_sync.source_errors import SourceError, UnknownDatasetError
+from registry_sync.task_folders import (
+    describe_task,
+    fetch_tasks,
+    find_task_folders,
+    sentence,
+    task_folders,
+)
 
 PAGE_TASKS = 50
-_DOWNLOAD_TASKS = 200
-_DIFFICULTIES: Mapping[str, Difficulty] = {"easy": "easy", "medium": "medium", "hard": "hard"}
+PAGE_BYTES = 48 * 1024
 _UNSAFE = re.compile(r"[^A-Za-z0-9@._/-]+")
 
 
@@ -51,6 +61,7 @@ class OpenSource:
     description: str
     source_url: str | None
     tasks: Sequence[ListedTask]
+    repositories: Repositories
     rules: BenchmarkRules = field(default_factory=BenchmarkRules)
     task_sets: tuple[TaskSet, ...] = ()
 
@@ -61,6 +72,22 @@ class ReadTasks:
 
     names: set[str] = field(default_factory=set)
     digests: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, entry: TaskEntry) -> TaskEntry:
+        """Add a task; returns it under a name that no task before it has.
+
+        A second task of one name cannot be run: which of the two a person means is unknown.
+        """
+        name, twin = entry.name, 1
+        while name in self.names:
+            twin += 1
+            name = f"{entry.name}~{twin}"
+        if name != entry.name:
+            reason = f"another task is called {entry.name} too"
+            entry = entry.model_copy(update={"name": name, "location": None, "unavailable": reason})
+        self.names.add(name)
+        self.digests.append((name, entry.digest or f"unavailable {entry.unavailable}"))
+        return entry
 
     @property
     def digest(self) -> str:
@@ -78,32 +105,29 @@ async def open_source(source: BenchmarkSource, work_dir: Path) -> OpenSource:
     Raises:
         SourceError: it cannot be used, with what to do about it.
     """
+    repositories = Repositories(work_dir)
     match source:
         case CatalogueSource(key=key):
             return await _open_catalogue(key, work_dir)
-        case RegistrySource():
-            found = await find_dataset(source, work_dir)
-            return OpenSource(
-                version=found.version,
-                key=_key(source.dataset, found.version),
-                description=found.description,
-                source_url=source.registry,
-                tasks=found.tasks,
+        case RegistrySource(registry=registry):
+            found = (
+                await find_hosted(source, repositories)
+                if registry is None
+                else await find_in_file(source, registry, repositories, work_dir)
             )
-        case GitSource(url=url, ref=ref, path=path):
-            folder, commit = await clone(url, ref, work_dir / "clone")
-            tasks = _in_folder(folder / (path or "."), f"{url} at {commit[:12]}, ")
-            name = url.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
-            return OpenSource(commit, _key(name, commit[:12]), "", url, tasks)
+            return _of_registry(source, found, repositories)
+        case GitSource():
+            return await _of_repository(source, repositories)
         case FolderSource(path=path):
-            folder = Path(path)
-            return OpenSource("", folder.name, "", None, _in_folder(folder, ""))
+            return await asyncio.to_thread(_of_folder, Path(path), repositories)
 
 
 async def _open_catalogue(key: str, work_dir: Path) -> OpenSource:
     entry = load_catalogue().entry(key)
     if entry is None:
-        raise SourceError(f"the catalogue has no entry {key} any more; remove the benchmark")
+        raise UnknownDatasetError(
+            f"the catalogue has no entry {key} any more; remove the benchmark"
+        )
     source = entry.source
     if isinstance(source, BundledSource):
         opened = await open_source(source.as_folder(), work_dir)
@@ -114,120 +138,142 @@ async def _open_catalogue(key: str, work_dir: Path) -> OpenSource:
     )
 
 
-def _key(name: str, version: str) -> str:
-    return _UNSAFE.sub("-", f"{name}@{version}" if version else name)
+def _of_registry(
+    source: RegistrySource, found: FoundDataset, repositories: Repositories
+) -> OpenSource:
+    name, _ = name_and_version(source)
+    urls = {task.id.git_url for task in found.tasks if isinstance(task.id, GitTaskId)}
+    from_web = source.registry if source.registry and "://" in source.registry else None
+    return OpenSource(
+        version=found.version,
+        key=_key(name, found.version),
+        description=found.description,
+        source_url=_web_address(urls.pop()) if len(urls) == 1 else from_web,
+        tasks=found.tasks,
+        repositories=repositories,
+    )
 
 
-def _in_folder(folder: Path, origin: str) -> list[ListedTask]:
+async def _of_repository(source: GitSource, repositories: Repositories) -> OpenSource:
+    """The tasks below the path, else below `tasks` as Harbor has it, else in the repository."""
+    url = source.url
+    check_address(url)
+    commit = await repositories.resolve(url, source.ref)
+    below = _inside(source.path)
+    places = task_folders(await repositories.files(url, commit, below or None))
+    if not below and any(place.startswith("tasks/") for place in places):
+        below = "tasks"
+        places = [place.removeprefix("tasks/") for place in places if place.startswith("tasks/")]
+    if not places:
+        raise SourceError(
+            f"{below or 'the repository'} of {url} at {commit[:12]} holds no task: each "
+            "task is a folder with a task.toml in it"
+        )
+    name = PurePosixPath(url.rstrip("/")).name.rpartition(":")[2].removesuffix(".git")
+    own = name if below in {"", "tasks"} else f"{name}/{below}"
+    ids = {
+        place: GitTaskId(git_url=url, git_commit_id=commit, path=Path(below, place))
+        for place in places
+    }
+    return OpenSource(
+        version=commit,
+        key=_key(own, commit[:12]),
+        description="",
+        source_url=_web_address(url),
+        tasks=[
+            ListedTask(task_name, ids[place], origin_of(ids[place]), named=False)
+            for place, task_name in _folder_names(places, PurePosixPath(own).name)
+        ],
+        repositories=repositories,
+    )
+
+
+def _of_folder(folder: Path, repositories: Repositories) -> OpenSource:
     if not folder.is_dir():
         raise SourceError(f"there is no folder {folder} on the server")
-    places = sorted(path.parent for path in folder.glob("*/task.toml"))
+    folder = folder.absolute()
+    places = find_task_folders(folder)
     if not places:
         raise SourceError(
             f"the folder {folder} holds no task: each task is a folder with a task.toml in it"
         )
+    return OpenSource(
+        version="",
+        key=_key(folder.name, ""),
+        description="",
+        source_url=None,
+        tasks=[
+            ListedTask(name, LocalTaskId(path=folder / place), str(folder / place), named=False)
+            for place, name in _folder_names(places, folder.name)
+        ],
+        repositories=repositories,
+    )
+
+
+def _key(name: str, version: str) -> str:
+    return _UNSAFE.sub("-", f"{name}@{version}" if version else name).lstrip("-")
+
+
+def _web_address(url: str) -> str | None:
+    """A repository's address as a browser opens it; None where it has none."""
+    return url.rstrip("/").removesuffix(".git") if url.startswith(("http://", "https://")) else None
+
+
+def _inside(path: str | None) -> str:
+    """A path inside a repository without what is redundant; empty for its root."""
+    parts = PurePosixPath((path or "").strip("/")).parts
+    if ".." in parts:
+        raise SourceError(f"the path '{path}' leaves the repository")
+    return "/".join(parts)
+
+
+def _folder_names(places: Sequence[str], root_name: str) -> list[tuple[str, str]]:
+    """Each place with its folder's name, or its whole path where two folders have one name."""
+    names = Counter(PurePosixPath(place).name for place in places)
     return [
-        ListedTask(
-            name=place.name,
-            id=LocalTaskId(path=place),
-            origin=f"{origin}{place.relative_to(folder)}",
-            named=False,
-        )
+        (place, (name if names[name] == 1 else place) or root_name)
         for place in places
+        for name in [PurePosixPath(place).name]
     ]
 
 
 async def read_tasks(
     opened: OpenSource, blobs: BlobStore, work_dir: Path, read: ReadTasks
 ) -> AsyncIterator[list[TaskEntry]]:
-    """The tasks of an opened source, page by page, kept in the blob store as they come."""
-    client = TaskClient()
-    for first in range(0, len(opened.tasks), _DOWNLOAD_TASKS):
-        part = opened.tasks[first : first + _DOWNLOAD_TASKS]
-        folders = await _download(client, part, work_dir)
-        for start in range(0, len(part), PAGE_TASKS):
-            page = []
-            for task in part[start : start + PAGE_TASKS]:
-                entry = await _entry(task, folders[task.id], blobs, read.names)
-                read.names.add(entry.name)
-                read.digests.append(
-                    (entry.name, entry.digest or f"unavailable {entry.unavailable}")
-                )
-                page.append(entry)
-            yield page
+    """The tasks of an opened source, page by page, kept in the blob store as they come.
+
+    A page has up to 50 tasks, and less than 48 KiB as JSON.
+
+    Raises:
+        SourceError: the source fails; pages that are out stay valid.
+    """
+    for first in range(0, len(opened.tasks), PAGE_TASKS):
+        part = opened.tasks[first : first + PAGE_TASKS]
+        page: list[TaskEntry] = []
+        size = 0
+        async for task, folder in fetch_tasks(part, opened.repositories, work_dir):
+            entry = read.add(await _entry(task, folder, blobs))
+            weight = len(entry.model_dump_json().encode()) + 1
+            if page and size + weight > PAGE_BYTES:
+                yield page
+                page, size = [], 0
+            page.append(entry)
+            size += weight
+        yield page
 
 
-TaskId = GitTaskId | LocalTaskId | PackageTaskId
-
-
-async def _download(
-    client: TaskClient, tasks: Sequence[ListedTask], work_dir: Path
-) -> Mapping[TaskId, Path | str]:
-    """The folder of each task, or the sentence why it cannot be had."""
-    target = work_dir / "tasks"
-
-    async def fetch(ids: list[TaskId]) -> list[Path]:
-        downloaded = await client.download_tasks(task_ids=ids, output_dir=target)
-        return downloaded.paths
-
-    wanted = [task.id for task in tasks]
-    try:
-        return dict(zip(wanted, await fetch(wanted), strict=True))
-    except Exception as error:  # noqa: BLE001  told apart below, task by task
-        if len(wanted) == 1:
-            return {wanted[0]: _sentence(error)}
-    found: dict[TaskId, Path | str] = {}
-    for one in wanted:
-        try:
-            [found[one]] = await fetch([one])
-        except Exception as error:  # noqa: BLE001  the task stays in the list with this reason
-            found[one] = _sentence(error)
-    return found
-
-
-async def _entry(
-    task: ListedTask, folder: Path | str, blobs: BlobStore, taken: set[str]
-) -> TaskEntry:
+async def _entry(task: ListedTask, folder: Path | str, blobs: BlobStore) -> TaskEntry:
     if isinstance(folder, str):
         return TaskEntry(name=task.name, origin=task.origin, unavailable=folder)
+    described, runnable = await asyncio.to_thread(describe_task, task, folder)
+    if not runnable:
+        return described
     try:
-        described = await asyncio.to_thread(_describe, task, folder)
         archive = await asyncio.to_thread(pack_task, folder)
-    except (UnfitTaskError, OSError, ValueError) as error:
-        return TaskEntry(name=task.name, origin=task.origin, unavailable=_sentence(error))
-    if described.name in taken:
-        return described.model_copy(
-            update={"unavailable": f"another task is called {described.name} too"}
-        )
+    except (UnfitTaskError, OSError) as error:
+        return described.model_copy(update={"unavailable": sentence(error, folder)})
     sha256 = await blobs.keep(archive)
     location = ArchivedTask(sha256=sha256, size=len(archive))
     return described.model_copy(
         update={"location": location, "digest": f"sha256:{sha256}", "unavailable": None}
     )
-
-
-def _describe(task: ListedTask, folder: Path) -> TaskEntry:
-    """Name, category and difficulty as the task itself gives them; Harbor checks its shape."""
-    if not folder.is_dir():
-        raise FileNotFoundError("the folder of the task is not there")
-    if not (folder / "task.toml").is_file():
-        raise FileNotFoundError("there is no task.toml in the folder of the task")
-    tomllib.loads((folder / "task.toml").read_text())
-    loaded = Task(folder)
-    metadata: Mapping[str, Any] = loaded.config.metadata
-    category = metadata.get("category")
-    difficulty = str(metadata.get("difficulty", "")).strip().lower()
-    package = loaded.config.task
-    name = task.name if task.named or package is None else package.name
-    return TaskEntry(
-        name=name,
-        category=category if isinstance(category, str) and category.strip() else None,
-        difficulty=_DIFFICULTIES.get(difficulty),
-        origin=task.origin,
-        unavailable="not read yet",
-    )
-
-
-def _sentence(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else f"{text[:297]}..."

@@ -39,8 +39,8 @@ from assay_kernel.event_store import (
 )
 from registry_sync import domain
 from registry_sync.catalogue import load_catalogue
-from registry_sync.registries import SourceError
 from registry_sync.settings import RegistrySettings
+from registry_sync.source_errors import SourceError
 from registry_sync.sources import OpenSource, ReadTasks, open_source, read_tasks
 from registry_sync.tables import benchmarks
 
