@@ -1,61 +1,98 @@
 """Files in and out of a sandbox travel as tar archives, so that no path of the host is followed.
 
-What comes out was written by an agent: it is unpacked with the data filter, which keeps every
-member inside the target folder, and special files are left out.
+Archives lie in temporary files, since logs can be large. What comes out was written by an agent: it
+is unpacked with the data filter, which keeps every member inside the target folder; links and
+special files are left out, and so is everything beyond a limit on bytes and files.
 """
 
 import io
 import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import IO
+
+from sandbox_runner.environments.errors import TooLargeError
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""The most that is taken out of a sandbox at once."""
+
+_MOST_FILES = 50_000
 
 
-def pack_file(source: Path, name: str) -> bytes:
-    """An archive of one file, under the path `name` (relative to where it will be unpacked)."""
-    with io.BytesIO() as buffer:
-        with tarfile.open(fileobj=buffer, mode="w") as archive:
-            archive.add(source, arcname=name, recursive=False, filter=_owned_by_root)
-        return buffer.getvalue()
+@contextmanager
+def opened() -> Iterator[IO[bytes]]:
+    """An empty archive that is gone when it is left."""
+    with tempfile.TemporaryFile(prefix="assay-") as archive:
+        yield archive
 
 
-def pack_folder(source: Path, prefix: str = "") -> bytes:
-    """An archive of what is in a folder, under the path `prefix`, without the folder itself."""
-    with io.BytesIO() as buffer:
-        with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for entry in sorted(source.iterdir()):
-                name = (PurePosixPath(prefix) / entry.name).as_posix()
-                archive.add(entry, arcname=name, filter=_owned_by_root)
-        return buffer.getvalue()
+def pack_file(archive: IO[bytes], source: Path, name: str) -> None:
+    """Put one file into an archive, under the path `name` (relative to where it is unpacked)."""
+    with tarfile.open(fileobj=archive, mode="w") as packed:
+        packed.add(source.resolve(), arcname=name, recursive=False, filter=_owned_by_root)
+    archive.seek(0)
 
 
-def unpack(archive: bytes, target: Path, *, strip: int = 0) -> None:
+def pack_folder(
+    archive: IO[bytes], source: Path | None, prefix: str = "", *, open_folders: Sequence[str] = ()
+) -> None:
+    """Put what is in a folder into an archive, under the path `prefix`, without the folder itself.
+
+    `open_folders` are made too; everyone may write to them.
+    """
+    with tarfile.open(fileobj=archive, mode="w") as packed:
+        for folder in open_folders:
+            member = tarfile.TarInfo(folder.strip("/"))
+            member.type, member.mode = tarfile.DIRTYPE, 0o777
+            packed.addfile(member)
+        for entry in sorted(source.iterdir()) if source is not None else ():
+            name = (PurePosixPath(prefix) / entry.name).as_posix()
+            packed.add(entry, arcname=name, filter=_owned_by_root)
+    archive.seek(0)
+
+
+def unpack(archive: IO[bytes], target: Path, *, strip: int = 0) -> None:
     """Unpack an archive that came out of a sandbox into `target`.
 
     `strip` leading parts of each member's path are left out, and the members that have no more.
+
+    Raises:
+        TooLargeError: it holds more than is kept.
     """
     target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-        for member in opened:
+    left = MOST_BYTES
+    archive.seek(0)
+    with tarfile.open(fileobj=archive) as packed:
+        for count, member in enumerate(packed):
+            left -= member.size
+            if left < 0 or count >= _MOST_FILES:
+                raise TooLargeError(f"more than is kept of {target.name} in the sandbox")
             parts = PurePosixPath(member.name).parts
             if len(parts) <= strip:
                 continue
             member.name = PurePosixPath(*parts[strip:]).as_posix()
             safe = _safe_member(member, str(target))
             if safe is not None:
-                opened.extract(safe, target, filter="data")
+                _extract(packed, safe, target)
 
 
-def unpack_one(archive: bytes, target: Path) -> None:
+def unpack_one(archive: IO[bytes], target: Path) -> None:
     """Write the one file of an archive to `target`.
 
     Raises:
         FileNotFoundError: the archive holds no regular file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-        for member in opened:
-            content = opened.extractfile(member) if member.isfile() else None
+    archive.seek(0)
+    with tarfile.open(fileobj=archive) as packed:
+        for member in packed:
+            content = packed.extractfile(member) if member.isfile() else None
             if content is not None:
-                target.write_bytes(content.read())
+                with target.open("wb") as file:
+                    while chunk := content.read(io.DEFAULT_BUFFER_SIZE * 16):
+                        file.write(chunk)
                 return
     raise FileNotFoundError(f"no regular file for {target.name} in the sandbox")
 
@@ -67,9 +104,18 @@ def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _safe_member(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-    if member.isdev() or member.issym() or member.islnk():
+    if not (member.isreg() or member.isdir()):
         return None  # special files hold nothing, and no link may lead out of the folder
     try:
         return tarfile.data_filter(member, path)
     except tarfile.FilterError:
         return None
+
+
+def _extract(packed: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    if member.isdir():
+        member.mode = 0o755  # an agent's folder without permissions would keep us out
+    try:
+        packed.extract(member, target, filter="data")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        return  # the name stands for a file and for a folder; the first one is kept

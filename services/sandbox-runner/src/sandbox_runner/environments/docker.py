@@ -2,16 +2,19 @@
 
 Capabilities are cut to what installing packages needs, no process can gain more, memory (without
 swap), CPU and processes are limited, nothing of the host is mounted, and there is no network unless
-the task asks for a public one. Every container carries the labels that a reaper looks for.
+the task asks for a public one; sandboxes on it do not reach each other. Every container carries the
+labels that a reaper looks for, and ends by itself after a day.
 """
 
 import asyncio
 import contextlib
+import time
 import uuid
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, override
+from typing import IO, Any, override
 
-from docker.models.containers import Container
+from docker.errors import APIError, ImageNotFound, NotFound
 from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import (
     EnvironmentCapabilities,
@@ -22,16 +25,10 @@ from harbor.environments.definition import (
     should_upload_environment_dir,
 )
 
-from sandbox_runner.environments import archives
-from sandbox_runner.environments.engine import (
-    APIError,
-    NotFound,
-    engine,
-    ensure_built,
-    ensure_image,
-    off_loop,
-)
-from sandbox_runner.environments.errors import SandboxDiedError, SandboxLikelyOutOfMemoryError
+from sandbox_runner.environments import archives, container_exec, open_sandboxes, ownership
+from sandbox_runner.environments.captured import Captured
+from sandbox_runner.environments.engine import build, engine, off_loop, public_network, pull
+from sandbox_runner.environments.errors import EngineError, SandboxDiedError, TooLargeError
 
 _KEPT_CAPABILITIES = [
     "CHOWN",
@@ -45,11 +42,14 @@ _KEPT_CAPABILITIES = [
     "SYS_CHROOT",
 ]
 _MOST_PROCESSES = 4096
-_MARK = "ASSAY_EXEC"
+_LIFE_SECONDS = 86_400
+_LOG_FOLDERS = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
 _TIMED_OUT = 124
-_KILLED = 137
 _MEGABYTE = 1024 * 1024
-_CONFLICT = 409
+_REMOVAL_UNDER_WAY = 409
+_REMOVAL_SECONDS = 60.0
+_REMOVAL_POLL_SECONDS = 0.05
+_KILL_SECONDS = 15.0
 
 
 class DockerEnvironment(BaseEnvironment):
@@ -59,12 +59,15 @@ class DockerEnvironment(BaseEnvironment):
         self,
         *args: Any,
         labels: dict[str, str] | None = None,
+        runtime: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """`labels` are put on everything that is made for this sandbox."""
+        """`labels` are put on what is made for this sandbox; `runtime` is one of the engine's."""
         super().__init__(*args, **kwargs)
-        self._labels = labels or {}
-        self._container: Container | None = None
+        self._labels = {**(labels or {}), ownership.LABEL: ownership.mine()}
+        self._runtime = runtime
+        self._container: str | None = None
+        self._stopping = asyncio.Lock()
 
     @staticmethod
     @override
@@ -82,7 +85,9 @@ class DockerEnvironment(BaseEnvironment):
     @override
     def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
         """CPU and memory are hard limits."""
-        return EnvironmentResourceCapabilities(cpu_limit=True, memory_limit=True)
+        return EnvironmentResourceCapabilities(
+            cpu_limit=True, memory_limit=True, fractional_cpus=True
+        )
 
     @override
     def _validate_definition(self) -> None:
@@ -98,39 +103,58 @@ class DockerEnvironment(BaseEnvironment):
     @override
     async def start(self, force_build: bool) -> None:
         """Have the image, start the container, bring the task's loose files in."""
-        image = await self._image(force_build=force_build)
-        # A cancellation must not split this: a container without an owner would stay.
-        making = asyncio.ensure_future(off_loop(lambda: self._run(image)))
+        open_sandboxes.note_opening(self)
+        if force_build:
+            await self._obtain_image(force_build=True)
         try:
-            self._container = await asyncio.shield(making)
-        except asyncio.CancelledError:
-            self._container = await making
-            await self.stop(delete=True)
+            await self._create_and_start()
+        except ImageNotFound:
+            await self._obtain_image()
+            await self._create_and_start()
+        await self._bring_files_in()
+
+    @property
+    def _image(self) -> str:
+        return self.task_env_config.docker_image or f"assay-task:{self.environment_id}"
+
+    async def _obtain_image(self, *, force_build: bool = False) -> None:
+        is_built = self.task_env_config.docker_image is None
+        if is_built:
+            await build(self.environment_dir, self._image, force=force_build)
+        else:
+            await pull(self._image)
+
+    async def _create_and_start(self) -> None:
+        network = "none"
+        if self._network_is_public:
+            network = await self._public_network()
+        try:
+            await self._create_and_start_on(network)
+        except ImageNotFound:
             raise
-        await self.ensure_dirs([mount["target"] for mount in self._mounts] or _LOG_FOLDERS)
-        if should_upload_environment_dir(
-            self.environment_dir, docker_image=self.task_env_config.docker_image
-        ):
-            workdir = self.task_env_config.workdir or self._image_workdir()
-            await self.upload_dir(self.environment_dir, workdir)
+        except NotFound:
+            # Only the network can be missing: someone removed it since it was looked up.
+            await self._remove()
+            await self._create_and_start_on(await self._public_network(again=True))
+        except APIError as error:
+            raise container_exec.meaning_of(error) from error
 
-    async def _image(self, *, force_build: bool) -> str:
-        named = self.task_env_config.docker_image
-        if named and not (force_build and (self.environment_dir / "Dockerfile").exists()):
-            return await ensure_image(named)
-        tag = f"assay-task:{self.environment_id.removeprefix('sha256:')[:32]}"
-        return await ensure_built(self.environment_dir, tag, force=force_build)
+    async def _create_and_start_on(self, network: str) -> None:
+        # Not split by a cancellation: a container that nobody knows would stay.
+        await open_sandboxes.to_the_end(off_loop(lambda: self._create(network)))
+        container = self._alive()
+        await off_loop(lambda: engine().api.start(container))
 
-    def _run(self, image: str) -> Container:
-        config = self.task_env_config
+    async def _public_network(self, *, again: bool = False) -> str:
+        installation = self._labels.get("assay.installation", "assay")
+        labels = {"assay.installation": installation}
+        return await public_network(f"{installation}-sandboxes", labels, again=again)
+
+    def _create(self, network: str) -> None:
+        api, config = engine().api, self.task_env_config
         memory = None if config.memory_mb is None else config.memory_mb * _MEGABYTE
-        container = engine().containers.create(
-            image,
-            command=["sh", "-c", "sleep infinity"],
-            labels=self._labels,
-            working_dir=config.workdir,
-            environment=self._startup_env(),
-            network_mode="bridge" if self._network_is_public else "none",
+        limits = api.create_host_config(
+            network_mode=network,
             cap_drop=["ALL"],
             cap_add=_KEPT_CAPABILITIES,
             security_opt=["no-new-privileges:true"],
@@ -139,34 +163,54 @@ class DockerEnvironment(BaseEnvironment):
             memswap_limit=memory,
             nano_cpus=None if config.cpus is None else int(config.cpus * 1_000_000_000),
             init=True,
-            stdin_open=False,
-            tty=False,
+            runtime=self._runtime,
+            auto_remove=True,
         )
-        try:
-            container.start()
-        except APIError:
-            container.remove(force=True, v=True)
-            raise
-        return container
+        made = api.create_container(
+            self._image,
+            command=["sh", "-c", f"sleep {_LIFE_SECONDS}"],
+            labels=self._labels,
+            working_dir=config.workdir,
+            environment=self._startup_env(),
+            host_config=limits,
+        )
+        self._container = str(made["Id"])
 
-    def _image_workdir(self) -> str:
-        attributes: dict[str, Any] = self._alive().attrs or {}
-        return str(attributes.get("Config", {}).get("WorkingDir") or "/")
+    async def _bring_files_in(self) -> None:
+        """The folders for logs and the task's loose files, in one archive."""
+        folders = [str(mount["target"]) for mount in self._mounts] or _LOG_FOLDERS
+        loose = self._enable_environment_dir_upload and should_upload_environment_dir(
+            self.environment_dir, docker_image=self.task_env_config.docker_image
+        )
+        source = self.environment_dir if loose else None
+        place = await self._workdir() if loose else "/"
+        with archives.opened() as archive:
+            await asyncio.to_thread(
+                lambda: archives.pack_folder(archive, source, place[1:], open_folders=folders)
+            )
+            await self._put(archive)
+
+    async def _workdir(self) -> str:
+        if self.task_env_config.workdir is not None:
+            return self.task_env_config.workdir
+        container = self._alive()
+        known = await off_loop(lambda: engine().api.inspect_container(container))
+        return str(known["Config"]["WorkingDir"] or "/")
 
     @override
     async def stop(self, delete: bool) -> None:
-        """Kill and remove the container and its volumes; harmless when it is gone already."""
-        container, self._container = self._container, None
-        if container is None:
-            return
+        """Kill and remove the container and its volumes; harmless when that is done."""
+        async with self._stopping:
+            await self._remove()
+            open_sandboxes.note_closed(self)
 
-        def remove() -> None:
-            with contextlib.suppress(NotFound):
-                container.remove(force=True, v=True)
+    async def _remove(self) -> None:
+        if self._container is not None:
+            container = self._container
+            await off_loop(lambda: _remove(container))
+            self._container = None
 
-        await off_loop(remove)
-
-    def _alive(self) -> Container:
+    def _alive(self) -> str:
         if self._container is None:
             raise SandboxDiedError("the container is gone")
         return self._container
@@ -180,144 +224,136 @@ class DockerEnvironment(BaseEnvironment):
         timeout_sec: int | None = None,
         user: str | int | None = None,
     ) -> ExecResult:
-        """Run a shell command; one that takes too long is killed with all it started."""
-        container = self._alive()
-        mark = uuid.uuid4().hex
+        """Run a shell command; one that takes too long is killed with all it started.
+
+        What a command leaves in the background runs on until the sandbox ends.
+        """
+        container, name = self._alive(), uuid.uuid4().hex
         resolved = self._resolve_user(user)
+        out, err = Captured(), Captured()
+        took = self._taking(out, err)
         # Here, and not in the thread: Harbor keeps part of it in a context variable.
-        variables = {**(self._merge_env(env) or {}), _MARK: mark}
+        variables = self._merge_env(env) or {}
         running = asyncio.ensure_future(
             off_loop(
-                lambda: _exec(
+                lambda: container_exec.run(
+                    engine().api,
                     container,
-                    ["bash", "-c", command],
-                    cwd=cwd or self.task_env_config.workdir,
-                    env=variables,
+                    container_exec.named_command(name, command),
                     user="" if resolved is None else str(resolved),
+                    folder=cwd or self.task_env_config.workdir,
+                    variables=variables,
+                    took=took,
                 )
             )
         )
         try:
             async with asyncio.timeout(timeout_sec):
-                code, stdout, stderr = await asyncio.shield(running)
+                code = await asyncio.shield(running)
         except TimeoutError:
-            await self._kill_marked(container, mark, running)
-            return ExecResult(
-                stdout="",
-                stderr=f"the command was killed after {timeout_sec} seconds",
-                return_code=_TIMED_OUT,
-            )
+            await self._kill(container, name, running)
+            said = f"the command was killed after {timeout_sec} seconds"
+            return ExecResult(stdout="", stderr=said, return_code=_TIMED_OUT)
         except asyncio.CancelledError:
-            await self._kill_marked(container, mark, running)
+            await self._kill(container, name, running)
             raise
-        if code == _KILLED:
-            await off_loop(lambda: _require_running(container))
-        return ExecResult(
-            stdout=stdout.decode(errors="replace"),
-            stderr=stderr.decode(errors="replace"),
-            return_code=code,
-        )
+        return ExecResult(stdout=out.text(), stderr=err.text(), return_code=code)
 
-    async def _kill_marked(
-        self, container: Container, mark: str, running: "asyncio.Future[Any]"
-    ) -> None:
-        """Kill every process that carries the command's mark in its environment."""
-        script = (
-            f'for p in /proc/[0-9]*; do if grep -q "{_MARK}={mark}" "$p/environ" 2>/dev/null; '
-            'then kill -9 "${p#/proc/}" 2>/dev/null; fi; done; true'
-        )
-        with contextlib.suppress(SandboxDiedError):
-            await off_loop(
-                lambda: _exec(container, ["sh", "-c", script], cwd="/", env={}, user="0")
-            )
-        await asyncio.wait([running])
-        running.exception()  # looked at: a killed command's error is no news
+    def _taking(self, out: Captured, err: Captured) -> container_exec.Took:
+        tell, loop = self._output_callback(), asyncio.get_running_loop()
+
+        def took(chunk: bytes, of_stderr: bool) -> None:
+            text = (err if of_stderr else out).add(chunk)
+            if tell is not None and text:
+                telling = tell(text, "stderr" if of_stderr else "stdout")
+                asyncio.run_coroutine_threadsafe(_awaited(telling), loop).result()
+
+        return took
+
+    async def _kill(self, container: str, name: str, running: asyncio.Future[int]) -> None:
+        with contextlib.suppress(SandboxDiedError, EngineError):
+            await off_loop(lambda: container_exec.kill(engine().api, container, name))
+        await asyncio.wait([running], timeout=_KILL_SECONDS)
+        if running.done():
+            running.exception()  # looked at: a killed command's error is no news
 
     @override
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
         """Copy a file into the container."""
-        name = target_path.lstrip("/")
-        archive = await asyncio.to_thread(archives.pack_file, Path(source_path), name)
-        await self._put(archive)
+        with archives.opened() as archive:
+            name = target_path.lstrip("/")
+            await asyncio.to_thread(archives.pack_file, archive, Path(source_path), name)
+            await self._put(archive)
 
     @override
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
         """Copy what is in a folder into the container."""
-        prefix = target_dir.lstrip("/")
-        archive = await asyncio.to_thread(archives.pack_folder, Path(source_dir), prefix)
-        await self._put(archive)
+        with archives.opened() as archive:
+            prefix = target_dir.lstrip("/")
+            await asyncio.to_thread(archives.pack_folder, archive, Path(source_dir), prefix)
+            await self._put(archive)
 
-    async def _put(self, archive: bytes) -> None:
+    async def _put(self, archive: IO[bytes]) -> None:
         container = self._alive()
         try:
-            await off_loop(lambda: container.put_archive("/", archive))
-        except (NotFound, APIError) as error:
-            raise _translated(error) from error
+            await off_loop(lambda: engine().api.put_archive(container, "/", archive))
+        except APIError as error:
+            raise container_exec.meaning_of(error) from error
 
     @override
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
-        """Copy a file out of the container, following no link out of it."""
-        archive = await self._get(source_path)
-        await asyncio.to_thread(archives.unpack_one, archive, Path(target_path))
+        """Copy a file out of the container."""
+        with archives.opened() as archive:
+            await self._get(source_path, archive)
+            await asyncio.to_thread(archives.unpack_one, archive, Path(target_path))
 
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         """Copy what is in a folder out of the container."""
-        archive = await self._get(source_dir)
-        await asyncio.to_thread(lambda: archives.unpack(archive, Path(target_dir), strip=1))
+        with archives.opened() as archive:
+            await self._get(source_dir, archive)
+            await asyncio.to_thread(lambda: archives.unpack(archive, Path(target_dir), strip=1))
 
-    async def _get(self, path: str) -> bytes:
+    async def _get(self, path: str, archive: IO[bytes]) -> None:
         container = self._alive()
-
-        def read() -> bytes:
-            stream, _ = container.get_archive(path)
-            return b"".join(stream)
-
         try:
-            return await off_loop(read)
+            await off_loop(lambda: _read_archive(container, path, archive))
         except NotFound as error:
             raise FileNotFoundError(f"{path} is not in the sandbox") from error
         except APIError as error:
-            raise _translated(error) from error
+            raise container_exec.meaning_of(error) from error
 
 
-_LOG_FOLDERS = ["/logs/agent", "/logs/verifier", "/logs/artifacts"]
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
 
 
-def _exec(
-    container: Container, command: list[str], *, cwd: str | None, env: dict[str, str], user: str
-) -> tuple[int, bytes, bytes]:
-    """Run a command to its end; blocks. Variables go through the engine, not the command line."""
+def _read_archive(container: str, path: str, archive: IO[bytes]) -> None:
+    api = engine().api
+    chunks, about = api.get_archive(container, path)
+    if about["linkTarget"]:
+        chunks, _ = api.get_archive(container, about["linkTarget"])
+    for chunk in chunks:
+        archive.write(chunk)
+        if archive.tell() > archives.MOST_BYTES:
+            raise TooLargeError(f"more than is kept of {path} in the sandbox")
+
+
+def _remove(container: str) -> None:
+    """Remove a container, and return when it is gone."""
     api = engine().api
     try:
-        made = api.exec_create(
-            container.id, command, workdir=cwd, environment=env, user=user, stdout=True, stderr=True
-        )
-        stdout, stderr = api.exec_start(made["Id"], demux=True)
-        code = api.exec_inspect(made["Id"])["ExitCode"]
-    except (NotFound, APIError) as error:
-        raise _translated(error) from error
-    if code is None:
-        _require_running(container)
-        raise SandboxDiedError("the command ended without an exit code")
-    return int(code), stdout or b"", stderr or b""
-
-
-def _require_running(container: Container) -> None:
-    """Raise where the container itself is what ended."""
-    try:
-        container.reload()
-    except NotFound as error:
-        raise SandboxDiedError("the container was removed") from error
-    state: dict[str, Any] = (container.attrs or {}).get("State", {})
-    if state.get("OOMKilled"):
-        raise SandboxLikelyOutOfMemoryError("the sandbox went over its memory limit")
-    if not state.get("Running"):
-        raise SandboxDiedError(f"the container ended with code {state.get('ExitCode')}")
-
-
-def _translated(error: APIError) -> Exception:
-    """What an engine's refusal means: a container that is gone, or a fault of its own."""
-    if isinstance(error, NotFound) or error.status_code == _CONFLICT:
-        return SandboxDiedError(f"the container is gone: {error.explanation or error}")
-    return error
+        api.remove_container(container, force=True, v=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != _REMOVAL_UNDER_WAY:
+            raise EngineError(str(error.explanation or error)) from error
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            api.inspect_container(container)
+        except NotFound:
+            return
+        time.sleep(_REMOVAL_POLL_SECONDS)
+    raise EngineError(f"the container {container[:12]} was not removed in time")

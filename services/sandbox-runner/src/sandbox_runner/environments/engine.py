@@ -1,31 +1,39 @@
-"""The Docker engine as the environment needs it: one client, blocking calls off the event loop.
+"""The Docker engine: one client for the process, its images, and the network of public sandboxes.
 
-The SDK blocks; a command in a sandbox may block for an hour. So calls run in threads of their own,
-many more than the default pool has, and never hold up the event loop.
+The SDK blocks, so its calls run in threads of their own. A build runs in a process of its own: when
+a trial is cancelled that process is killed, and the engine gives the build up.
 """
 
 import asyncio
 import functools
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import docker
 import structlog
 from docker import DockerClient
-from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, DockerException, ImageNotFound
 from harbor.environments.base import SandboxBuildFailedError
+from requests.exceptions import RequestException
 
-from sandbox_runner.environments.errors import ImageUnavailableError
+from sandbox_runner.environments.errors import (
+    EngineError,
+    ImageUnavailableError,
+    NetworkUnavailableError,
+)
 
 _THREADS = 256
 _TIMEOUT_SECONDS = 120
-_LOG_LINES = 20
+_APART = {"com.docker.network.bridge.enable_icc": "false"}
 
 log = structlog.get_logger(__name__)
 _pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="docker")
-_building: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+_obtaining: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+_networks: dict[str, str] = {}
 
 
 @functools.cache
@@ -35,56 +43,103 @@ def engine() -> DockerClient:
 
 
 async def off_loop[T](call: Callable[[], T]) -> T:
-    """Run a blocking call of the SDK in a thread."""
-    return await asyncio.get_running_loop().run_in_executor(_pool, call)
-
-
-async def ensure_image(name: str) -> str:
-    """The image called `name`, pulled if it is not here.
+    """Run a blocking call of the SDK in a thread.
 
     Raises:
-        ImageUnavailableError: it cannot be pulled.
+        EngineError: the engine cannot be reached, or stopped answering.
+        APIError: it refused.
     """
-    async with _building[name]:
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_pool, call)
+    except APIError:
+        raise
+    except (DockerException, RequestException) as error:
+        raise EngineError(f"the Docker engine does not answer: {error}") from error
+
+
+async def pull(image: str) -> None:
+    """Have an image on the engine's machine.
+
+    Raises:
+        ImageUnavailableError: it is not there and cannot be pulled.
+    """
+    async with _obtaining[image]:
+        if await _is_here(image):
+            return
+        log.info("image-pull", image=image)
         try:
-            await off_loop(lambda: engine().images.get(name))
-        except ImageNotFound:
-            log.info("image-pull", image=name)
-            try:
-                await off_loop(lambda: engine().images.pull(name))
-            except DockerException as error:
-                raise ImageUnavailableError(
-                    f"the image {name} is not on this machine and cannot be pulled: {error}"
-                ) from error
-    return name
+            await off_loop(lambda: engine().images.pull(image))
+        except APIError as error:
+            raise ImageUnavailableError(
+                f"the image {image} is not on this machine and cannot be pulled: {error}"
+            ) from error
 
 
-async def ensure_built(folder: Path, tag: str, *, force: bool) -> str:
-    """The image `tag`, built from the folder's Dockerfile if it is not here.
+async def build(folder: Path, tag: str, *, force: bool) -> None:
+    """Have the image `tag`, built from a folder's Dockerfile.
 
     Raises:
         SandboxBuildFailedError: with the last lines of the build.
     """
-    async with _building[tag]:
-        if not force:
-            try:
-                await off_loop(lambda: engine().images.get(tag))
-            except ImageNotFound:
-                pass
-            else:
-                return tag
+    async with _obtaining[tag]:
+        if not force and await _is_here(tag):
+            return
         log.info("image-build", image=tag)
+        builder = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "sandbox_runner.environments.image_build"),
+            *(str(folder), tag, "force" if force else ""),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
         try:
-            await off_loop(
-                lambda: engine().images.build(path=str(folder), tag=tag, rm=True, forcerm=True)
-            )
-        except BuildError as error:
-            lines = [str(line.get("stream", line.get("error", ""))) for line in error.build_log]
-            tail = "".join(lines[-_LOG_LINES:]).strip()
-            raise SandboxBuildFailedError(f"{error.msg}\n{tail}") from error
-        except APIError as error:
-            raise SandboxBuildFailedError(str(error.explanation or error)) from error
-    return tag
+            _, said = await builder.communicate()
+        finally:
+            if builder.returncode is None:
+                builder.kill()
+                await builder.wait()
+        if builder.returncode != 0:
+            raise SandboxBuildFailedError(said.decode(errors="replace").strip())
 
 
-__all__ = ["APIError", "NotFound", "engine", "ensure_built", "ensure_image", "off_loop"]
+async def _is_here(image: str) -> bool:
+    try:
+        await off_loop(lambda: engine().images.get(image))
+    except ImageNotFound:
+        return False
+    return True
+
+
+async def public_network(name: str, labels: dict[str, str], *, again: bool = False) -> str:
+    """The id of the network that lets sandboxes out and keeps them apart; made if need be.
+
+    Raises:
+        NetworkUnavailableError: the engine cannot make such a network.
+    """
+    async with _obtaining[f"network {name}"]:
+        if again:
+            _networks.pop(name, None)
+        if name not in _networks:
+            _networks[name] = await off_loop(lambda: _find_or_make_network(name, labels))
+    return _networks[name]
+
+
+def _find_or_make_network(name: str, labels: dict[str, str]) -> str:
+    api = engine().api
+    found: list[dict[str, Any]] = [
+        network
+        for network in api.networks(names=[name])
+        if network["Name"] == name and network["Options"] == _APART
+    ]
+    if found:
+        return min(str(network["Id"]) for network in found)
+    try:
+        made = api.create_network(
+            name, driver="bridge", options=_APART, labels=labels, check_duplicate=True
+        )
+    except APIError as error:
+        raise NetworkUnavailableError(
+            f"the engine cannot make a network that keeps sandboxes apart: {error.explanation}"
+        ) from error
+    return str(made["Id"])

@@ -11,6 +11,26 @@ class SandboxLikelyOutOfMemoryError(RuntimeError):
     """The sandbox was killed because it went over its memory limit."""
 
 
+class NamespaceError(RuntimeError):
+    """A local sandbox could not be made; the message holds what the system said."""
+
+
+class NeedsDockerError(ValueError):
+    """The task cannot run without Docker."""
+
+
+class TooLargeError(RuntimeError):
+    """What was to be taken out of the sandbox is more than is kept."""
+
+
+class EngineError(RuntimeError):
+    """The Docker engine could not do what it was asked to."""
+
+
+class NetworkUnavailableError(RuntimeError):
+    """The engine cannot make the network that the task asks for."""
+
+
 class ImageUnavailableError(RuntimeError):
     """The task's image is neither here nor to be had from its registry."""
 
@@ -20,6 +40,13 @@ _NOT_THE_AGENTS_FAULT = ErrorPolicyOverride(
 )
 
 OUR_ERROR_POLICY: dict[str, ErrorPolicyOverride] = {
-    error.__name__: _NOT_THE_AGENTS_FAULT for error in (SandboxDiedError, ImageUnavailableError)
+    error.__name__: _NOT_THE_AGENTS_FAULT
+    for error in (
+        EngineError,
+        ImageUnavailableError,
+        NamespaceError,
+        NetworkUnavailableError,
+        SandboxDiedError,
+    )
 }
 """How the errors that Harbor does not know are treated: tried again, never graded."""

@@ -1,237 +1,298 @@
-"""Making and entering the namespaces of a local sandbox.
+"""The runner's end of a local sandbox: starts its supervisor and has it run commands.
 
-As root: an overlay with the host's root file system below and a scratch folder on top, in mount,
-PID, IPC, UTS and (unless the network is public) network namespaces of its own, with the host's home
-folders, data folders, /run and /tmp covered, and dangerous capabilities dropped for good. As an
-ordinary user: the same idea through bubblewrap, with the system folders read-only.
-
-The first process holds the namespaces open. It dies with this process, and everything in the
-sandbox dies with it.
+The supervisor, and with it every process of the sandbox, ends when this process does.
 """
 
 import asyncio
+import contextlib
+import functools
 import os
-import shlex
 import shutil
+import socket
+import stat
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-PREPARED_FOLDERS = ("/app", "/logs", "/tests", "/solution")
-_COVERED = ("/root", "/home", "/run", "/mnt", "/media", "/srv")
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_DROPPED = (
-    "sys_admin,sys_module,sys_rawio,sys_boot,sys_time,sys_ptrace,sys_pacct,sys_tty_config,"
-    "mknod,audit_control,audit_write,net_admin,net_raw,mac_admin,mac_override,syslog,"
-    "wake_alarm,block_suspend,linux_immutable,bpf,perfmon,checkpoint_restore,lease"
-)
-_LO_UP = (
-    "import fcntl, socket, struct; "
-    "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 1))"
-)
-_STARTED = b"ready\n"
+import sandbox_runner
+from sandbox_runner.environments.errors import NamespaceError, SandboxDiedError
+from sandbox_runner.environments.sandbox_setup import Setup
+from sandbox_runner.environments.supervisor import MOST_BYTES
+
 _START_SECONDS = 30.0
-
-
-class NamespaceError(RuntimeError):
-    """The namespaces could not be made; the message holds what the system said."""
+_STOP_SECONDS = 5.0
+_PACKAGES = str(Path(sandbox_runner.__file__).parent.parent)
+_PROGRAM = (
+    f"import sys; sys.path.insert(0, {_PACKAGES!r}); "
+    "from sandbox_runner.environments.supervisor import main; sys.exit(main())"
+)
+_SEARCHED = ("/etc", "/opt", "/usr/local/etc", "/var")
+_DEPTH = 6
+_NO_SECRETS = ("/etc/sudoers", "/etc/sudoers.d")
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceSpec:
-    """What a sandbox sees: its scratch folder, what is covered, its network, its work folder."""
+class Command:
+    """A command to run inside. `file_limit` is the most bytes that a file it writes may have."""
 
-    scratch: Path
-    hidden: Sequence[Path]
-    public_network: bool
-    workdir: str
+    words: Sequence[str]
+    folder: str
+    variables: Mapping[str, str]
+    user: str = ""
+    file_limit: int | None = None
+
+    def to_bytes(self) -> bytes:
+        """The command as its supervisor reads it."""
+        limit = "" if self.file_limit is None else str(self.file_limit)
+        variables = [f"{name}={value}" for name, value in self.variables.items()]
+        fields = [self.user, self.folder, limit, str(len(self.words)), *self.words, *variables]
+        return "\0".join(fields).encode(errors="surrogateescape")
+
+
+class Running:
+    """A command that was started inside."""
+
+    def __init__(self, channel: socket.socket, number: str, ended: asyncio.Future[int]) -> None:
+        self._channel = channel
+        self._number = number
+        self._ended = ended
+
+    async def wait(self) -> int:
+        """The exit code; 128 and the signal's number for a command that a signal ended."""
+        return await asyncio.shield(self._ended)
+
+    async def kill(self) -> None:
+        """Kill the command, if it still runs, with its session and all that descends from it."""
+        if self._ended.done():
+            return
+        with contextlib.suppress(OSError, SandboxDiedError, TimeoutError):
+            self._channel.send(f"kill\0{self._number}".encode())
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self.wait()
 
 
 class Namespace:
-    """A running sandbox: the process that holds it, and how to run commands in it."""
+    """A running sandbox."""
 
-    def __init__(self, spec: NamespaceSpec, keeper: asyncio.subprocess.Process, pid: int) -> None:
-        self._spec = spec
-        self._keeper = keeper
-        self._pid = pid
+    def __init__(self, channel: socket.socket, supervisor: asyncio.subprocess.Process) -> None:
+        self._channel = channel
+        self._supervisor = supervisor
+        self._running: dict[str, asyncio.Future[int]] = {}
+        self._counted = 0
+        self.is_alive = True
+        """Whether commands can be run."""
 
     @classmethod
-    async def open(cls, spec: NamespaceSpec) -> "Namespace":
-        """Make the namespaces.
+    async def open(cls, setup: Setup) -> "Namespace":
+        """Make the sandbox.
 
         Raises:
-            NamespaceError: the system refuses.
+            NamespaceError: the system refuses; the message holds what it said.
         """
-        _prepare_scratch(spec)
-        command = _root_command(spec) if os.geteuid() == 0 else _bubblewrap_command(spec)
-        keeper = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")},
-            start_new_session=True,
-        )
-        if keeper.stdout is None or keeper.stderr is None:
-            raise NamespaceError("the sandbox has no output")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        with theirs:
+            supervisor = await asyncio.create_subprocess_exec(
+                *_supervisor_command(theirs),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env=_supervisor_variables(),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        namespace = cls(ours, supervisor)
         try:
             async with asyncio.timeout(_START_SECONDS):
-                line = await keeper.stdout.readline()
+                await namespace._begin(setup)
+        except TimeoutError as error:
+            await namespace.close()
+            raise NamespaceError("the local sandbox was not ready in time") from error
         except BaseException:
-            await _end(keeper)
+            await namespace.close()
             raise
-        if line != _STARTED:
-            said = (await keeper.stderr.read()).decode(errors="replace").strip()
-            await _end(keeper)
+        return namespace
+
+    async def _begin(self, setup: Setup) -> None:
+        loop = asyncio.get_running_loop()
+        answer = b""
+        with contextlib.suppress(OSError):  # it has ended already, and says why below
+            _tell_setup(self._channel, setup)
+            answer = await loop.sock_recv(self._channel, MOST_BYTES)
+        if answer != b"ready":
+            said = answer.decode().removeprefix("failed\0") or await self._last_words()
             raise NamespaceError(f"the local sandbox cannot be made: {said or 'no reason given'}")
-        return cls(spec, keeper, await asyncio.to_thread(_innermost_child, keeper.pid))
+        loop.add_reader(self._channel, self._listen)
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process that holds the namespaces is still there."""
-        return self._keeper.returncode is None
+    async def _last_words(self) -> str:
+        if self._supervisor.stderr is None:
+            return ""
+        return (await self._supervisor.stderr.read()).decode(errors="replace").strip()
 
-    async def start(
-        self,
-        command: Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-    ) -> asyncio.subprocess.Process:
-        """Start a command inside, with pipes; variables go through its environment alone."""
-        return await asyncio.create_subprocess_exec(
-            *self._entering(cwd or self._spec.workdir, user),
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**_base_environment(user), **(env or {})},
-            start_new_session=True,
-        )
+    def _listen(self) -> None:
+        try:
+            message = self._channel.recv(MOST_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        match message.decode(errors="replace").split("\0"):
+            case ["ended", number, code] if code.isdigit():
+                self._settle(number, int(code))
+            case _:
+                self._die()
 
-    def _entering(self, cwd: str, user: str | int | None) -> list[str]:
-        target = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "--ipc", "--uts"]
-        if not self._spec.public_network:
-            target.append("--net")
-        if os.geteuid() != 0:
-            return [*target, "--user", "--preserve-credentials", "--root", *_in_folder(cwd)]
-        identity = [] if user in (None, "root", 0, "0") else _as_user(str(user))
-        limits = ["setpriv", f"--bounding-set=-{_DROPPED.replace(',', ',-')}", "--inh-caps=-all"]
-        return [*target, "--root", *limits, *identity, *_in_folder(cwd)]
+    def _settle(self, number: str, code: int) -> None:
+        ended = self._running.pop(number, None)
+        if ended is not None and not ended.done():
+            ended.set_result(code)
+
+    def _die(self) -> None:
+        self.is_alive = False
+        asyncio.get_running_loop().remove_reader(self._channel)
+        for ended in self._running.values():
+            if not ended.done():
+                ended.set_exception(SandboxDiedError("the local sandbox is gone"))
+        self._running.clear()
+
+    def start(self, command: Command, *, stdin: int, stdout: int, stderr: int) -> "Running":
+        """Start a command on the given descriptors, which may be closed afterwards.
+
+        Raises:
+            SandboxDiedError: there is no sandbox any more.
+        """
+        if not self.is_alive:
+            raise SandboxDiedError("the local sandbox is gone")
+        self._counted += 1
+        number = str(self._counted)
+        request = os.memfd_create("command")
+        try:
+            os.write(request, command.to_bytes())
+            descriptors = [request, stdin, stdout, stderr]
+            socket.send_fds(self._channel, [f"run\0{number}".encode()], descriptors)
+        except OSError as error:
+            raise SandboxDiedError(f"the local sandbox is gone: {error}") from error
+        finally:
+            os.close(request)
+        ended = self._running[number] = asyncio.get_running_loop().create_future()
+        return Running(self._channel, number, ended)
 
     async def close(self) -> None:
-        """End every process of the sandbox and remove its scratch folder."""
-        await _end(self._keeper)
-        await asyncio.to_thread(shutil.rmtree, self._spec.scratch, ignore_errors=True)
+        """End every process of the sandbox; returns when they are gone."""
+        if self.is_alive:
+            self._die()
+        self._channel.close()
+        with contextlib.suppress(ProcessLookupError):
+            self._supervisor.terminate()
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._supervisor.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._supervisor.kill()
+            await self._supervisor.wait()
 
 
-def _in_folder(cwd: str) -> list[str]:
-    # A folder that is missing is an error of the command, as it is in a container.
-    return ["sh", "-c", 'cd -- "$0" || exit 126; exec "$@"', cwd]
+def setup_for(
+    scratch: Path, workdir: str, hidden: Sequence[Path], *, public_network: bool
+) -> Setup:
+    """The setup of a sandbox on this machine, for a runner of this user."""
+    return Setup(
+        scratch=str(scratch),
+        workdir=workdir,
+        rootless=os.geteuid() != 0,
+        public_network=public_network,
+        hidden=tuple(str(path) for path in hidden),
+        private=_private_paths() if os.geteuid() == 0 else (),
+    )
 
 
-def _as_user(user: str) -> list[str]:
-    if user.isdigit():
-        return ["--reuid", user, "--regid", user, "--clear-groups"]
-    return ["--reuid", user, "--regid", user, "--init-groups"]
+def why_refused(scratch: Path) -> str | None:
+    """Why no sandbox can be made here, or None when one was made; blocks."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    probe = scratch / f"probe-{os.getpid()}"
+    with ours, theirs:
+        try:
+            probe.mkdir(parents=True)
+            supervisor = subprocess.Popen(  # noqa: S603  a program of ours
+                _supervisor_command(theirs),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=_supervisor_variables(),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError as error:
+            return str(error)
+        theirs.close()
+        ours.settimeout(_START_SECONDS)
+        try:
+            _tell_setup(ours, setup_for(probe, "/app", (), public_network=False))
+            answer = ours.recv(MOST_BYTES).decode()
+        except OSError as error:
+            answer = str(error)
+        ours.close()
+        supervisor.terminate()
+        _, said = supervisor.communicate()
+        remove_tree(probe)
+    if answer == "ready":
+        return None
+    return answer.removeprefix("failed\0") or said.decode(errors="replace").strip() or "refused"
 
 
-def _base_environment(user: str | int | None) -> dict[str, str]:
-    home = "/root" if user in (None, "root", 0, "0") and os.geteuid() == 0 else "/tmp"  # noqa: S108  inside the sandbox
-    return {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": home,
-        "LANG": "C.UTF-8",
-    }
+def remove_tree(folder: Path) -> None:
+    """Remove a sandbox's scratch folder, whatever modes its folders were given."""
+
+    def make_removable(_call: object, path: str, _error: BaseException) -> None:
+        with contextlib.suppress(OSError):
+            for changed in (Path(path).parent, Path(path)):
+                if not changed.is_symlink():
+                    changed.chmod(0o700)
+            shutil.rmtree(path, ignore_errors=True) if Path(path).is_dir() else Path(path).unlink()
+
+    shutil.rmtree(folder, onexc=make_removable)
 
 
-def _prepare_scratch(spec: NamespaceSpec) -> None:
-    for name in ("upper", "work", "root", "covers"):
-        (spec.scratch / name).mkdir(parents=True, exist_ok=True)
-    for folder in {*PREPARED_FOLDERS, spec.workdir}:
-        cover = spec.scratch / "covers" / PurePosixPath(folder).relative_to("/")
-        cover.mkdir(parents=True, exist_ok=True)
-        cover.chmod(0o777)
+def _supervisor_command(channel: socket.socket) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _PROGRAM, str(channel.fileno())]
 
 
-def _root_command(spec: NamespaceSpec) -> list[str]:
-    network = [] if spec.public_network else ["--net"]
-    return [
-        *("setpriv", "--pdeathsig=KILL"),
-        *("unshare", "--mount", "--pid", "--fork", "--ipc", "--uts", *network),
-        *("--kill-child=KILL", "--propagation=private"),
-        *("sh", "-euc", _root_script(spec)),
-    ]
+def _supervisor_variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
-def _root_script(spec: NamespaceSpec) -> str:
-    root, quote = str(spec.scratch / "root"), shlex.quote
-    scratch = str(spec.scratch)
-    lines = [
-        f"mount -t overlay overlay -o lowerdir=/,upperdir={quote(scratch)}/upper,"
-        f"workdir={quote(scratch)}/work {quote(root)}",
-        f"mount -t tmpfs -o mode=1777 tmpfs {quote(root)}/tmp",  # noqa: S108  inside the sandbox
-        f"mount -t tmpfs -o mode=755 tmpfs {quote(root)}/dev",
-        f"mkdir -m 1777 {quote(root)}/dev/shm",  # noqa: S108  inside the sandbox
-        f"ln -s /proc/self/fd {quote(root)}/dev/fd",
-    ]
-    for device in _DEVICES:
-        lines.append(
-            f"touch {quote(root)}/dev/{device} && "
-            f"mount --bind /dev/{device} {quote(root)}/dev/{device}"
-        )
-    # Covers come last and bind from the scratch folder, which a hidden folder may hold.
-    for folder in sorted({*PREPARED_FOLDERS, spec.workdir}):
-        cover = f"{scratch}/covers{folder}"
-        lines.append(
-            f"mkdir -p {quote(root + folder)} && mount --bind {quote(cover)} {quote(root + folder)}"
-        )
-    for folder in [*_COVERED, *map(str, spec.hidden)]:
-        lines.append(
-            f"[ ! -d {quote(root + folder)} ] || "
-            f"mount -t tmpfs -o mode=755 tmpfs {quote(root + folder)}"
-        )
-    if not spec.public_network:
-        lines.append(f"ip link set lo up 2>/dev/null || {quote(sys.executable)} -c {quote(_LO_UP)}")
-    lines += [
-        "hostname sandbox",
-        f"cd {quote(root)} && mkdir -p .old-root && pivot_root . .old-root",
-        "umount -l /.old-root && rmdir /.old-root",
-        "mount -t proc -o nosuid,nodev,noexec proc /proc",
-        "echo ready && exec sleep infinity",
-    ]
-    return "\n".join(lines)
+def _tell_setup(channel: socket.socket, setup: Setup) -> None:
+    fields = os.memfd_create("setup")
+    try:
+        os.write(fields, "\0".join([str(os.getpid()), *setup.to_fields()]).encode())
+        socket.send_fds(channel, [b"setup"], [fields])
+    finally:
+        os.close(fields)
 
 
-def _bubblewrap_command(spec: NamespaceSpec) -> list[str]:
-    command = ["bwrap", "--die-with-parent", "--unshare-all", "--hostname", "sandbox"]
-    if spec.public_network:
-        command.append("--share-net")
-    command += ["--tmpfs", "/", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"]
-    for name in ("bin", "sbin", "lib", "lib64", "lib32"):
-        path = Path("/", name)
-        if path.is_symlink():
-            command += ["--symlink", str(path.readlink()), str(path)]
-        elif path.is_dir():
-            command += ["--ro-bind", str(path), str(path)]
-    command += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--dir", "/var/tmp"]  # noqa: S108  inside the sandbox
-    for folder in sorted({*PREPARED_FOLDERS, spec.workdir}):
-        command += ["--bind", f"{spec.scratch}/covers{folder}", folder]
-    return [*command, "--", "sh", "-c", "echo ready && exec sleep infinity"]
+@functools.cache
+def _private_paths() -> tuple[str, ...]:
+    """What an ordinary user of this machine may not read; root in a sandbox may not either."""
+    found: list[str] = []
+    for top in _SEARCHED:
+        folders = [(Path(top), 1)]
+        while folders:
+            folder, depth = folders.pop()
+            with contextlib.suppress(OSError):
+                for entry in os.scandir(folder):
+                    if entry.is_symlink() or entry.path in _NO_SECRETS:
+                        continue
+                    if not _is_for_all(entry):
+                        found.append(entry.path)
+                    elif entry.is_dir() and depth < _DEPTH:
+                        folders.append((Path(entry.path), depth + 1))
+    return tuple(sorted(found))
 
 
-def _innermost_child(pid: int) -> int:
-    """The process that holds the namespaces: the last of the line that begins at `pid`."""
-    while True:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if not children:
-            return pid
-        pid = int(children[0])
-
-
-async def _end(keeper: asyncio.subprocess.Process) -> None:
-    if keeper.returncode is None:
-        keeper.kill()
-    await keeper.wait()
+def _is_for_all(entry: os.DirEntry[str]) -> bool:
+    mode = entry.stat(follow_symlinks=False).st_mode
+    wanted = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
+    return mode & wanted == wanted
