@@ -28,6 +28,7 @@ from harbor.models.trajectories import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 RECORDING = Path("solution", "scripted.toml")
+_VERSION = "1.0.0"
 
 
 class NetworkConnectionError(ConnectionError):
@@ -46,7 +47,7 @@ class RecordedTry(BaseModel):
     commands: tuple[str, ...]
     input_tokens: int = Field(ge=0)
     output_tokens: int = Field(ge=0)
-    error: str | None = None
+    error: str | None = Field(default=None, min_length=1)
 
 
 class RecordedAttempt(BaseModel):
@@ -70,18 +71,29 @@ class Recording(BaseModel):
         return tries[min(try_number, len(tries)) - 1]
 
 
-def read_recording(path: Path) -> Recording | None:
-    """The recording at `path`, or None where there is none.
+def read_recording(task_dir: Path) -> Recording | None:
+    """The recording of the task in `task_dir`, or None where it has none.
 
     Raises:
         InvalidRecordingError: it is not a recording.
     """
+    path = task_dir / RECORDING
     if not path.exists():
         return None
+    name = Path(task_dir.name) / RECORDING
     try:
-        return Recording.model_validate(tomllib.loads(path.read_text()))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise InvalidRecordingError(f"{path.name}: {error}") from error
+        return Recording.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except ValidationError as error:
+        raise InvalidRecordingError(f"{name}: {_mistakes(error)}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidRecordingError(f"{name}: {error}") from error
+
+
+def _mistakes(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
+        for one in error.errors(include_url=False, include_input=False)
+    )
 
 
 class ScriptedAgent(BaseAgent):
@@ -94,7 +106,7 @@ class ScriptedAgent(BaseAgent):
     ) -> None:
         """`task_dir` holds the recording; `attempt` and `try_number` count from 1."""
         super().__init__(*args, **kwargs)
-        self._recording = read_recording(Path(task_dir) / RECORDING)
+        self._recording = read_recording(Path(task_dir))
         self._attempt = attempt
         self._try_number = try_number
 
@@ -107,7 +119,7 @@ class ScriptedAgent(BaseAgent):
     @override
     def version(self) -> str:
         """The version of the recordings' format."""
-        return "1.0.0"
+        return _VERSION
 
     @override
     async def setup(self, environment: BaseEnvironment) -> None:
@@ -119,6 +131,8 @@ class ScriptedAgent(BaseAgent):
     ) -> None:
         """Type the recorded commands one after the other.
 
+        What was typed until then is in the trajectory also when this is cut short.
+
         Raises:
             NetworkConnectionError: the recording breaks off here.
         """
@@ -127,11 +141,15 @@ class ScriptedAgent(BaseAgent):
         played = self._recording.played(self._attempt, self._try_number)
         context.n_input_tokens = played.input_tokens
         context.n_output_tokens = played.output_tokens
-        seen = [(command, await environment.exec(command)) for command in played.commands]
-        trajectory = _trajectory(instruction, played, seen)
-        (self.logs_dir / "trajectory.json").write_text(
-            trajectory.model_dump_json(exclude_none=True)
-        )
+        seen: list[tuple[str, ExecResult]] = []
+        try:
+            for command in played.commands:
+                seen.append((command, await environment.exec(command)))
+        finally:
+            trajectory = _trajectory(instruction, played, seen)
+            (self.logs_dir / "trajectory.json").write_text(
+                trajectory.model_dump_json(exclude_none=True)
+            )
         if played.error is not None:
             raise NetworkConnectionError(played.error)
 
@@ -154,13 +172,19 @@ def _trajectory(
                     )
                 ],
                 observation=Observation(
-                    results=[ObservationResult(source_call_id=call, content=output)]
+                    results=[
+                        ObservationResult(
+                            source_call_id=call,
+                            content=output,
+                            extra={"exit_code": result.return_code},
+                        )
+                    ]
                 ),
             )
         )
     return Trajectory(
         session_id=uuid4().hex,
-        agent=Agent(name="scripted", version="1.0.0"),
+        agent=Agent(name="scripted", version=_VERSION),
         steps=steps,
         notes="A recording that was played back; no model was called.",
         final_metrics=FinalMetrics(
