@@ -57,6 +57,11 @@ class Platform:
             return self.run("run", "submit", str(path), *options, expect=expect).stderr
         return str(self.json("run", "submit", str(path), *options)["name"])
 
+    def variable(self, service: str, name: str) -> str:
+        """A variable of a running service's environment."""
+        listed = Path(f"/proc/{self.processes()[service]}/environ").read_bytes().decode()
+        return dict(one.split("=", 1) for one in listed.split("\0") if "=" in one)[name]
+
     def processes(self) -> dict[str, int]:
         """The process of each service, by name."""
         found = {}

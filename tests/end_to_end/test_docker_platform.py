@@ -103,11 +103,13 @@ def test_each_task_gets_the_outcome_that_harbor_gives_it_with_its_reason(
 
 
 def test_no_container_network_or_volume_is_left(docker_platform):
+    installation = docker_platform.variable("sandbox_runner", "ASSAY_INSTALLATION")
+    ours = {"label": f"assay.installation={installation}"}
     client = docker.from_env()
     try:
-        left = client.containers.list(all=True, filters={"label": "assay.installation"})
-        networks = client.networks.list(filters={"label": "assay.installation"})
-        volumes = client.volumes.list(filters={"label": "assay.installation"})
+        left = client.containers.list(all=True, filters=ours)
+        networks = client.networks.list(filters=ours)
+        volumes = client.volumes.list(filters=ours)
     finally:
         client.close()
     assert (left, networks, volumes) == ([], [], [])

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -116,22 +115,14 @@ def test_the_leaderboard_ranks_three_entrants_with_intervals(platform, demo_run)
 def test_replay_proves_every_read_model_and_names_a_row_that_was_forged(platform, demo_run):
     printed = platform.run("replay", "--verify").stdout
     assert printed.count("identical") == 5
-    [socket] = [
-        variable.split("=", 1)[1]
-        for variable in _environment(platform.processes()["grader"])
-        if variable.startswith("ASSAY_DATABASE_URL=")
-    ]
-    with psycopg.connect(socket, autocommit=True) as connection:
+    address = platform.variable("grader", "ASSAY_DATABASE_URL")
+    with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("UPDATE grader.agent_metrics SET passed = 41 WHERE agent = 0")
     refused = platform.run("replay", "--verify", expect=1)
     assert "agent_metrics" in refused.stdout + refused.stderr
     assert "passed" in refused.stdout + refused.stderr
     platform.run("replay", "--swap", "--service", "grader")
     platform.run("replay", "--verify")
-
-
-def _environment(process: int) -> list[str]:
-    return Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
 
 
 def test_a_run_can_be_stopped_and_what_was_scored_stays(platform, tmp_path):

@@ -235,3 +235,20 @@ async def test_every_read_model_equals_a_fold_from_sequence_0_and_a_forged_row_i
         async with running["grader"].engine.connect() as connection:
             total = await connection.scalar(select(func.sum(agent_metrics.c.passed)))
         assert total == 12
+
+
+async def test_many_runs_whose_every_slot_is_retried_never_finish_too_early(
+    platform, services, stand_in
+):
+    pin = await platform.add_benchmark(["a", "b"])
+
+    def answer(order):
+        return pipeline.passed(order) if order.try_number == 3 else pipeline.lost(order)
+
+    async with services(schedulers=2) as running, stand_in(answer):
+        submitted = [await platform.submit(pin, 2, retries=2) for _ in range(25)]
+        for run in submitted:
+            assert await platform.ended(run) == "finished"
+        await caught_up(platform, *running.values())
+        ended = await rows_of(running["run-scheduler"], runs)
+    assert {(row["passed"], row["errored"]) for row in ended} == {(2, 0)}

@@ -16,6 +16,7 @@ from uuid import UUID, uuid5
 import structlog
 from nats.errors import Error as NatsError
 from sqlalchemy import RowMapping
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assay_contracts.identifiers import Slot, parse_positions
@@ -29,6 +30,8 @@ from run_scheduler.domain import Admit, Cells, Command, Fail, Finish, Start, Sto
 from run_scheduler.lifecycle import ACTOR, Lifecycles
 from run_scheduler.queries import PlannedRun
 from run_scheduler.settings import SchedulerSettings
+
+_SERIALIZATION_FAILURE = "40001"
 
 log = structlog.get_logger(__name__)
 
@@ -81,27 +84,47 @@ class Planner:
         async with self._engine.connect() as connection:
             open_runs = await queries.open_runs(connection)
         for run in open_runs:
-            command = await self._plan(run)
+            try:
+                workspace, command = await self.plan(run)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) != _SERIALIZATION_FAILURE:
+                    raise
+                self.wake()  # another planner was at the run in the same moment
+                continue
             if command is not None:
-                await self._lifecycles.decide(run.workspace, run.id, command)
-        self._cells = {run.id: self._cells[run.id] for run in open_runs if run.id in self._cells}
+                await self._lifecycles.decide(workspace, run, command)
+        self._cells = {run: self._cells[run] for run in open_runs if run in self._cells}
 
-    async def _plan(self, run: PlannedRun) -> Command | None:
-        """Hand out what can be handed out; the decision that the run is ready for, if any."""
-        async with self._engine.begin() as connection:
-            if run.stop_requested:
-                idle = await queries.handed_out(connection, run.id) == 0
-                return Stop() if idle else None
-            match run.status:
-                case RunStatus.PENDING:
-                    return await self._admit(connection, run)
-                case RunStatus.QUEUED:
-                    return Start()
-                case _:
-                    command, handed_out = await self._run(connection, run)
+    async def plan(self, run_id: UUID) -> tuple[str, Command | None]:
+        """Hand out what can be handed out; the decision that the run is ready for, if any.
+
+        All that is read belongs to one snapshot. Read statement by statement, a verdict that is
+        folded in between could be missed by the question for retries and be seen by the question
+        for what is still out, and the run would be finished too early.
+
+        Returns:
+            The run's workspace, and the decision.
+        """
+        handed_out = False
+        async with self._engine.connect() as plain:
+            connection = await plain.execution_options(isolation_level="REPEATABLE READ")
+            async with connection.begin():
+                run = await queries.planned_run(connection, run_id)
+                if run.stop_requested:
+                    idle = await queries.handed_out(connection, run.id) == 0
+                    return run.workspace, Stop() if idle else None
+                match run.status:
+                    case RunStatus.PENDING:
+                        return run.workspace, await self._admit(connection, run)
+                    case RunStatus.QUEUED:
+                        return run.workspace, Start()
+                    case RunStatus.RUNNING:
+                        command, handed_out = await self._run(connection, run)
+                    case _:
+                        command = None  # it has ended since the list was read
         if handed_out:
             self._outbox.wake()
-        return command
+        return run.workspace, command
 
     async def _admit(self, connection: AsyncConnection, run: PlannedRun) -> Command | None:
         sync = run.submitted.benchmark.sync

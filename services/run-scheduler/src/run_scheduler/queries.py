@@ -29,13 +29,21 @@ class PlannedRun:
     unscored: int
 
 
-async def open_runs(connection: AsyncConnection) -> list[PlannedRun]:
+async def open_runs(connection: AsyncConnection) -> list[UUID]:
     """Every run that has not ended, the oldest first."""
     ended = [status.value for status in RunStatus if status.is_terminal]
-    found = await connection.execute(
-        select(runs).where(runs.c.status.not_in(ended)).order_by(runs.c.submitted_at, runs.c.id)
+    found = await connection.scalars(
+        select(runs.c.id)
+        .where(runs.c.status.not_in(ended))
+        .order_by(runs.c.submitted_at, runs.c.id)
     )
-    return [_planned(row) for row in found.mappings()]
+    return list(found)
+
+
+async def planned_run(connection: AsyncConnection, run: UUID) -> PlannedRun:
+    """A run as it stands in this transaction's snapshot."""
+    found = await connection.execute(select(runs).where(runs.c.id == run))
+    return _planned(found.mappings().one())
 
 
 def _planned(row: RowMapping) -> PlannedRun:
