@@ -34,7 +34,7 @@ from assay_kernel.event_store import (
     benchmark_filter,
     lifecycle_filter,
 )
-from assay_kernel.service import Schema, Service, open_service, run_until
+from assay_kernel.service import Schema, Service, answer_commands, open_service, run_until
 from assay_kernel.settings import KernelSettings
 
 WORKSPACE = "default"
@@ -293,6 +293,8 @@ def serving(settings: KernelSettings):
             for name, own, wire, schema in parts:
                 service = await stack.enter_async_context(open_service(name, own, schema))
                 await wire(service)
+                answer_commands(service)
+                await service.broker.start()
                 services.append(service)
             running = [
                 asyncio.create_task(run_until(stopping, service.tasks)) for service in services

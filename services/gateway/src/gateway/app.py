@@ -20,7 +20,7 @@ from assay_kernel.service import Schema, Service, run_service
 from gateway import benchmarks, runs, secret_endpoints, system
 from gateway.access import Tokens, request_id_of
 from gateway.desk import Desk
-from gateway.problems import ProblemError, answer_problems
+from gateway.problems import ProblemError, answer_problems, problem_response
 from gateway.read_models import runs as runs_read_model
 from gateway.settings import GatewaySettings
 from gateway.tables import kernel, metadata
@@ -86,29 +86,39 @@ def build_app(desk: Desk, tokens: Tokens, closing: asyncio.Event) -> FastAPI:
 
 
 class LimitBody:
-    """Refuses request bodies above the limit, told or not, before they are held in memory."""
+    """Refuses a request body above the limit, whatever length it was announced with.
+
+    The body is read here, in full, before the application sees it: the framework would turn an
+    error raised in the middle into one about a malformed body.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count what arrives."""
+        """Read the body, and hand it on or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        read = 0
-
-        async def counted() -> Message:
-            nonlocal read
+        body = b""
+        message: Message = {"more_body": True}
+        while message.get("more_body", False):
             message = await receive()
-            read += len(message.get("body", b""))
-            if read > MOST_BODY_BYTES:
-                raise ProblemError(
+            body += message.get("body", b"")
+            if len(body) > MOST_BODY_BYTES:
+                error = ProblemError(
                     ProblemCode.TOO_LARGE, 413, f"at most {MOST_BODY_BYTES} bytes can be sent"
                 )
-            return message
+                await problem_response(error)(scope, receive, send)
+                return
+        whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        if message["type"] == "http.disconnect":
+            whole = [message]
 
-        await self._app(scope, counted, send)
+        async def replayed() -> Message:
+            return whole.pop() if whole else await receive()
+
+        await self._app(scope, replayed, send)
 
 
 async def wire(service: Service) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import RowMapping, and_, func, or_, select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.http import (
@@ -179,7 +180,7 @@ async def _usage(
     newest = await connection.execute(
         select(runs.c.benchmark, runs.c.name, runs.c.status, runs.c.submitted_at)
         .where(own)
-        .distinct(runs.c.benchmark)
+        .ext(distinct_on(runs.c.benchmark))
         .order_by(runs.c.benchmark, runs.c.submitted_at.desc())
     )
     for row in newest:

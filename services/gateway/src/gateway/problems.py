@@ -80,12 +80,12 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(ProblemError)
     async def ours(_: Request, error: ProblemError) -> Response:
-        return _response(error)
+        return problem_response(error)
 
     @app.exception_handler(HTTPException)
     async def framework(_: Request, error: HTTPException) -> Response:
         code = _CODES.get(error.status_code, ProblemCode.VALIDATION)
-        return _response(ProblemError(code, error.status_code, str(error.detail)))
+        return problem_response(ProblemError(code, error.status_code, str(error.detail)))
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> Response:
@@ -95,11 +95,11 @@ def answer_problems(app: FastAPI) -> None:
             )
             for one in error.errors()
         ]
-        return _response(invalid(issues))
+        return problem_response(invalid(issues))
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
-        return _response(translated(error, request))
+        return problem_response(translated(error, request))
 
 
 def translated(error: Exception, request: Request) -> ProblemError:
@@ -121,7 +121,8 @@ def translated(error: Exception, request: Request) -> ProblemError:
     )
 
 
-def _response(error: ProblemError) -> Response:
+def problem_response(error: ProblemError) -> Response:
+    """The answer that tells a problem."""
     return Response(
         error.problem.model_dump_json(),
         status_code=error.problem.status,

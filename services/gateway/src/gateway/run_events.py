@@ -138,24 +138,27 @@ def _lifecycle(event: Event) -> tuple[Level, str]:
         case RunSubmitted(data=data):
             pin = data.benchmark
             return "info", (
-                f"submitted by {event.actor}: {len(data.agents)} agents, "
+                f"{event.actor} asks for {len(data.agents)} agents on "
                 f"{data.selection.task_count} tasks of {pin.name}, version {pin.version} "
                 f"({pin.digest}), {data.expected_results} results expected"
             )
         case RunQueued():
-            return "info", "admitted: the pinned task list is there; waits for capacity"
+            return "info", "the pinned task list is there; the run waits for capacity"
         case RunStarted():
-            return "info", "started: attempts are handed out"
+            return "info", "attempts are handed out from now on"
         case RunStopRequested(data=data):
             return "warning", f"{event.actor} asked to stop: {data.reason}"
         case RunStopped(data=data):
-            return "warning", f"stopped, and its last sandbox is gone: {data.reason}"
+            return "warning", f"the last sandbox is gone: {data.reason}"
         case RunFinished(data=data):
-            return "info", f"finished: {data.scored} results with a score, {data.errored} without"
+            return (
+                "info",
+                f"every slot has its result: {data.scored} with a score, {data.errored} without",
+            )
         case RunFailed(data=data):
-            return "error", f"failed: {data.reason}"
+            return "error", data.reason
         case RunReopened(data=data):
-            return "info", f"reopened for {len(data.slots)} results: {data.reason}"
+            return "info", f"{len(data.slots)} results are to run again: {data.reason}"
         case _:
             return "info", event.type
 
