@@ -1,6 +1,8 @@
 """The demo's tasks: solved by their own solution, failed by doing nothing, and half by a script."""
 
 import asyncio
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,31 @@ SOLVED = {
     "redact-emails": [True, True],
     "tidy-permissions": [True],
 }
+REWARD = """open('/logs/verifier/reward.json', 'w').write('{"reward": 1}')"""
+MODULES = {
+    "fix-cron": "cron.py",
+    "fix-lru-cache": "cache.py",
+    "fix-pages": "pages.py",
+    "fix-roman": "roman.py",
+}
+CHEATS = [
+    *((task, f"echo 'import os; os._exit(0)' > {module}") for task, module in MODULES.items()),
+    *((task, f"cat >> {module} <<'END'\n{REWARD}\nEND") for task, module in MODULES.items()),
+    ("build-order", "echo 'app:' > needs.txt; echo app > order.txt"),
+    (
+        "count-words",
+        "yes 'a b c d e' | head -n 9 > essay.txt; printf '%s 9\\n' a b c d e > top.txt",
+    ),
+    ("csv-totals", "echo date,region,amount > sales.csv; echo region,total > totals.csv"),
+    ("find-the-duplicate", "rm -r photos/*; touch duplicates.txt"),
+    ("invert-index", 'rm texts/*; echo a > texts/a; echo \'{"a": ["a"]}\' > index.json'),
+    (
+        "reconcile-ledgers",
+        "echo id,date,amount | tee bank.csv > books.csv; "
+        'echo \'{"bank": [], "books": []}\' > unmatched.json',
+    ),
+    ("tidy-permissions", "rm -r project/*"),
+]
 BREAKS_OFF = {("csv-totals", 2, 1), ("redact-emails", 1, 1)}
 
 
@@ -113,3 +140,26 @@ async def test_the_scripted_agent_solves_a_fixed_part_and_breaks_off_twice(attem
         assert broken.exception is not None
         assert broken.exception.type == "NetworkConnectionError"
         assert (broken.reward_valid, broken.should_retry) == (False, True)
+
+
+@pytest.mark.parametrize(("task", "command"), CHEATS)
+async def test_emptying_the_task_or_ending_its_checks_earns_nothing(task, command, tmp_path):
+    folder = shutil.copytree(demo_folder() / task, tmp_path / "tasks" / task)
+    recording = f"commands = [{json.dumps(command)}]\ninput_tokens = 1\noutput_tokens = 1\n"
+    (folder / "solution" / "scripted.toml").write_text(
+        f"[[attempts]]\n[[attempts.tries]]\n{recording}"
+    )
+    outcome = await run_trial(
+        TrialSpec(
+            task_dir=folder,
+            task_name=task,
+            harness="scripted",
+            environment="local",
+            trials_dir=tmp_path / "trials",
+            trial_name=task,
+            attempt=1,
+            try_number=1,
+            scratch=tmp_path / "scratch",
+        )
+    )
+    assert (outcome.rewards, outcome.exception) == ({"reward": 0.0}, None)

@@ -6,9 +6,9 @@ needs = {}
 for line in open("needs.txt"):
     if line.strip() and not line.startswith("#"):
         name, _, rest = line.partition(":")
-        needs[name.strip()] = set(rest.split())
+        needs.setdefault(name.strip(), []).extend(set(one.split("|")) for one in rest.split())
 order = []
 while len(order) < len(needs):
-    order.append(min(name for name in needs if name not in order and needs[name] <= set(order)))
+    order.append(min(n for n in needs if n not in order and all(s & set(order) for s in needs[n])))
 open("order.txt", "w").write("\n".join(order) + "\n")
 END

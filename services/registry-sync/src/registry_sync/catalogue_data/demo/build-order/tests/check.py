@@ -1,8 +1,15 @@
-"""The one order that the rules give."""
+"""The one order that the rules give.
+
+What is wanted stands here, and is not worked out from files in /app, which could have been changed.
+"""
 import pathlib, sys
-wanted = "base core db api icons ui app docs".split()
+WANTED = (
+    "base core disk icons log store queue theme tls api "
+    "jobs net db mail draft docs ui app zoo"
+).split()
 path = pathlib.Path("/app/order.txt")
-found = path.read_text().split() if path.exists() else []
-print("wanted", wanted)
+found = path.read_text(errors="replace").splitlines() if path.exists() else None
+print("wanted", WANTED)
 print("found ", found)
-sys.exit(found != wanted)
+if found != WANTED:
+    sys.exit("FAILED: order.txt " + ("is missing" if found is None else "does not hold what is wanted"))

@@ -1,13 +1,12 @@
-"""The five most common words, recounted."""
-import collections, pathlib, re, sys
-words = re.findall(r"[a-z]+", pathlib.Path("/app/essay.txt").read_text().lower())
-counts = sorted(collections.Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))[:5]
-wanted = [f"{word} {count}" for word, count in counts]
+"""The five most common words.
+
+What is wanted stands here, and is not worked out from files in /app, which could have been changed.
+"""
+import pathlib, sys
+WANTED = ["the 11", "otter 9", "river 7", "heron 5", "reed 5"]
 path = pathlib.Path("/app/top.txt")
-if len(words) < 40:
-    sys.exit("essay.txt was changed")
-found = path.read_text().split("\n") if path.exists() else []
-found = [line.strip() for line in found if line.strip()]
-print("wanted", wanted)
+found = path.read_text(errors="replace").splitlines() if path.exists() else None
+print("wanted", WANTED)
 print("found ", found)
-sys.exit(found != wanted)
+if found != WANTED:
+    sys.exit("FAILED: top.txt " + ("is missing" if found is None else "does not hold what is wanted"))

@@ -1,12 +1,18 @@
-"""The totals, added up anew in cents."""
-import collections, csv, pathlib, sys
-cents = collections.Counter()
-for row in csv.DictReader(open("/app/sales.csv")):
-    whole, part = row["amount"].split(".")
-    cents[row["region"]] += int(whole) * 100 + int(part)
-wanted = ["region,total"] + [f"{one},{cents[one] // 100}.{cents[one] % 100:02}" for one in sorted(cents)]
+"""The totals of the four regions.
+
+What is wanted stands here, and is not worked out from files in /app, which could have been changed.
+"""
+import pathlib, sys
+WANTED = [
+    "region,total",
+    "east,7751.88",
+    "north,4413.44",
+    "south,7145.73",
+    "west,6548.11",
+]
 path = pathlib.Path("/app/totals.csv")
-found = path.read_text().split() if path.exists() else []
-print("wanted", wanted)
+found = path.read_text(errors="replace").splitlines() if path.exists() else None
+print("wanted", WANTED)
 print("found ", found)
-sys.exit(found != wanted or len(cents) != 4)
+if found != WANTED:
+    sys.exit("FAILED: totals.csv " + ("is missing" if found is None else "does not hold what is wanted"))

@@ -1,13 +1,12 @@
-"""The sets of equal files, found anew."""
-import collections, pathlib, sys
-root = pathlib.Path("/app/photos")
-equal = collections.defaultdict(list)
-for path in sorted(root.rglob("*")):
-    if path.is_file():
-        equal[path.read_bytes()].append(path.relative_to(root).as_posix())
-wanted = sorted(" ".join(sorted(names)) for names in equal.values() if len(names) > 1)
+"""The two sets of equal files.
+
+What is wanted stands here, and is not worked out from files in /app, which could have been changed.
+"""
+import pathlib, sys
+WANTED = ["a/1.raw b/copy.raw", "c/also.raw c/last.raw z.raw"]
 path = pathlib.Path("/app/duplicates.txt")
-found = path.read_text().splitlines() if path.exists() else []
-print("wanted", wanted)
+found = path.read_text(errors="replace").splitlines() if path.exists() else None
+print("wanted", WANTED)
 print("found ", found)
-sys.exit(found != wanted or len(equal) != 5)
+if found != WANTED:
+    sys.exit("FAILED: duplicates.txt " + ("is missing" if found is None else "does not hold what is wanted"))

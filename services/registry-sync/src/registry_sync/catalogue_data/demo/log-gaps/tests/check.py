@@ -1,13 +1,14 @@
-"""The longest silence, found anew."""
-import json, pathlib, sys
-from datetime import datetime, timezone
-times = sorted(datetime.fromisoformat(line.split()[0]) for line in open("/app/server.log"))
-before, after = max(zip(times, times[1:]), key=lambda pair: pair[1] - pair[0])
-def stamp(moment):
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-wanted = {"from": stamp(before), "to": stamp(after), "seconds": int((after - before).total_seconds())}
-path = pathlib.Path("/app/gap.json")
-found = json.loads(path.read_text()) if path.exists() else None
-print("wanted", wanted)
+"""The longest silence.
+
+What is wanted stands here, and is not worked out from files in /app, which could have been changed.
+"""
+import json, sys
+WANTED = {"from": "2026-02-27T22:28:16Z", "to": "2026-02-27T23:38:27Z", "seconds": 4211}
+try:
+    found = json.load(open("/app/gap.json"))
+except (OSError, ValueError) as error:
+    sys.exit(f"FAILED: gap.json is not there or is not JSON: {error}")
+print("wanted", WANTED)
 print("found ", found)
-sys.exit(found != wanted or len(times) != 120)
+if found != WANTED:
+    sys.exit("FAILED: gap.json does not hold what is wanted")

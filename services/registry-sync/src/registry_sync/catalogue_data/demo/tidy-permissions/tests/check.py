@@ -1,14 +1,27 @@
-"""Every file and folder has the mode that it should have."""
-import os, sys
-wrong, seen = [], 0
-for folder, folders, files in os.walk("/app/project"):
-    for name, mode in [(n, 0o755) for n in folders] + [
-        (n, 0o755 if n.endswith(".sh") else 0o600 if n.endswith(".key") else 0o644) for n in files
-    ]:
-        seen += 1
-        path = os.path.join(folder, name)
-        found = os.stat(path).st_mode & 0o777
-        if found != mode:
-            wrong.append(f"{path} is {found:o}, not {mode:o}")
+"""Every file and folder is still there and has the mode that it should have."""
+import os, stat, sys
+WANTED = {
+    "README": 0o644,
+    "run.sh": 0o755,
+    "secrets": 0o755,
+    "secrets/api.key": 0o600,
+    "tools": 0o755,
+    "tools/clean.sh": 0o755,
+    "tools/notes.txt": 0o644,
+}
+FOLDERS = {"secrets", "tools"}
+wrong = []
+for name, wanted in WANTED.items():
+    path = os.path.join("/app/project", name)
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError as error:
+        wrong.append(f"{path}: {error.strerror}")
+        continue
+    if not (stat.S_ISDIR(mode) if name in FOLDERS else stat.S_ISREG(mode)):
+        wrong.append(f"{path} is another kind of file than it was")
+    elif stat.S_IMODE(mode) != wanted:
+        wrong.append(f"{path} is {stat.S_IMODE(mode):o}, not {wanted:o}")
 print("\n".join(wrong) or "all modes are right")
-sys.exit(bool(wrong) or seen != 7)
+if wrong:
+    sys.exit(f"FAILED: {len(wrong)} of {len(WANTED)} are wrong")
