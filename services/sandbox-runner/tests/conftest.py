@@ -1,11 +1,17 @@
 """Small Harbor tasks, and specs to run them in either sandbox."""
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from harbor.environments.base import BaseEnvironment
+from harbor.models.task.config import EnvironmentConfig, NetworkMode, NetworkPolicy
+from harbor.models.trial.paths import TrialPaths
 
+from sandbox_runner.environments.docker import DockerEnvironment
+from sandbox_runner.environments.local import LocalEnvironment
 from sandbox_runner.trials import TrialSpec
 
 IMAGE = "python:3.12-slim-bookworm"
@@ -63,6 +69,29 @@ def make_task(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture
+def make_steps_task(make_task: Callable[..., Path]) -> Callable[[str, str], Path]:
+    """Writes a task of two steps: the first fails, the second passes."""
+
+    def make(name: str, strategy: str) -> Path:
+        folder = make_task(name)
+        toml = (folder / "task.toml").read_text()
+        steps = "".join(f'[[steps]]\nname = "{step}"\n' for step in ("one", "two"))
+        (folder / "task.toml").write_text(f'multi_step_reward_strategy = "{strategy}"{toml}{steps}')
+        for step, reward in (("one", 0), ("two", 1)):
+            for part in ("solution", "tests"):
+                (folder / "steps" / step / part).mkdir(parents=True)
+            place = folder / "steps" / step
+            (place / "instruction.md").write_text("Go on.\n")
+            (place / "solution" / "solve.sh").write_text("#!/bin/bash\ntrue\n")
+            (place / "tests" / "test.sh").write_text(
+                f"#!/bin/bash\necho {reward} > /logs/verifier/reward.txt\n"
+            )
+        return folder
+
+    return make
+
+
 @pytest.fixture(
     params=["local", pytest.param("docker", marks=pytest.mark.docker)],
 )
@@ -96,6 +125,41 @@ def make_spec(tmp_path: Path) -> Callable[..., TrialSpec]:
             "hidden": (tmp_path / "data",),
         }
         return TrialSpec(**(fields | changes))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def make_sandbox(
+    tmp_path: Path, environment: str
+) -> Callable[..., AbstractAsyncContextManager[BaseEnvironment]]:
+    """A started sandbox, without a trial around it; stopped when it is left."""
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "trials" / "t").mkdir(parents=True)
+
+    @asynccontextmanager
+    async def make(
+        network: NetworkMode = NetworkMode.NO_NETWORK, **config: object
+    ) -> AsyncIterator[BaseEnvironment]:
+        kind = DockerEnvironment if environment == "docker" else LocalEnvironment
+        own = {} if environment == "docker" else {"scratch": str(tmp_path / "scratch")}
+        sandbox = kind(
+            environment_dir=tmp_path / "environment",
+            environment_name="toy",
+            session_id="toy",
+            trial_paths=TrialPaths(tmp_path / "trials" / "t"),
+            task_env_config=EnvironmentConfig.model_validate(
+                {"docker_image": IMAGE, "workdir": "/app", "memory_mb": 256} | config
+            ),
+            network_policy=NetworkPolicy(network_mode=network),
+            labels={"assay.installation": f"test-{tmp_path.name}", "assay.runner": "test"},
+            **own,
+        )
+        try:
+            await sandbox.start(force_build=False)
+            yield sandbox
+        finally:
+            await sandbox.stop(delete=True)
 
     return make
 

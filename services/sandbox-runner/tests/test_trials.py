@@ -1,7 +1,6 @@
 """Whole trials through Harbor in both sandboxes: what counts, what errs, what is left behind."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import docker
@@ -10,7 +9,7 @@ from harbor.models.agent.name import AgentName
 
 from assay_contracts.harnesses import HARNESSES
 from assay_contracts.values import Phase
-from sandbox_runner.trials import mask_secrets, run_trial
+from sandbox_runner.trials import run_trial
 
 
 def leftovers(tmp_path: Path, environment: str) -> list[str]:
@@ -172,6 +171,73 @@ async def test_a_link_out_of_the_sandbox_is_not_followed(make_task, make_spec, e
     assert not any("all" in path.parts for path in outcome.artifacts)
 
 
+async def test_a_trial_cancelled_again_and_again_leaves_nothing(
+    make_task, make_spec, environment, running, tmp_path
+):
+    task = make_task(solve="sleep 8889")
+    trial = asyncio.create_task(run_trial(make_spec(task, environment)))
+    async with asyncio.timeout(30):
+        while not running("sleep 8889"):
+            await asyncio.sleep(0.02)
+    while not trial.done():
+        trial.cancel()
+        await asyncio.sleep(0)
+    assert trial.cancelled()
+    assert running("sleep 8889") == []
+    assert leftovers(tmp_path, environment) == []
+
+
+async def test_a_trial_cancelled_while_its_sandbox_starts_leaves_nothing(
+    make_task, make_spec, environment, tmp_path
+):
+    for number in range(12):
+        spec = make_spec(make_task(), environment, trial_name=f"early-{number}")
+        trial = asyncio.create_task(run_trial(spec))
+        await asyncio.wait([trial], timeout=0.02 * number)
+        trial.cancel()
+        await asyncio.wait([trial])
+    assert leftovers(tmp_path, environment) == []
+
+
+async def test_the_rewards_of_several_steps_are_combined_as_the_task_says(
+    make_steps_task, make_spec, environment
+):
+    mean = await run_trial(make_spec(make_steps_task("mean", "mean"), environment))
+    final = await run_trial(make_spec(make_steps_task("final", "final"), environment))
+    assert (mean.rewards, mean.reward_valid, mean.exception) == ({"reward": 0.5}, True, None)
+    assert (final.rewards, final.reward_valid, final.exception) == ({"reward": 1.0}, True, None)
+
+
+async def test_an_exception_is_told_with_the_end_of_its_traceback(make_task, make_spec):
+    outcome = await run_trial(make_spec(make_task(verify="true"), "local"))
+    assert outcome.exception is not None
+    assert "RewardFileNotFoundError" in outcome.exception.traceback
+    assert len(outcome.exception.traceback) <= 8000
+
+
+async def test_a_task_may_not_take_the_runners_own_variables(make_task, make_spec, monkeypatch):
+    monkeypatch.setenv("HOST_SECRET", "hush")
+    task = make_task()
+    toml = (task / "task.toml").read_text()
+    (task / "task.toml").write_text(f'{toml}\n[environment.env]\nTAKEN = "${{HOST_SECRET}}"\n')
+    outcome = await run_trial(make_spec(task, "local"))
+    assert outcome.exception is not None
+    assert (outcome.exception.type, outcome.exception.phase) == (
+        "HostVariableRefusedError",
+        Phase.PREPARATION,
+    )
+
+
+async def test_a_verifier_gets_the_secrets_that_it_names(make_task, make_spec, environment):
+    verify = '[ "$JUDGE_KEY" = s3cret-value ] && echo 1 > /logs/verifier/reward.txt'
+    task = make_task(verify=verify)
+    toml = (task / "task.toml").read_text()
+    (task / "task.toml").write_text(f'{toml}\n[verifier.env]\nJUDGE_KEY = "${{PROVIDER_KEY}}"\n')
+    given = {"PROVIDER_KEY": "s3cret-value"}
+    outcome = await run_trial(make_spec(task, environment, verifier_env=given))
+    assert outcome.rewards == {"reward": 1.0}
+
+
 async def test_secrets_are_masked_in_everything_that_leaves(make_task, make_spec, environment):
     task = make_task(solve="echo got $TOOL_HINT; touch /app/done")
     outcome = await run_trial(
@@ -196,6 +262,34 @@ async def test_a_task_with_a_dockerfile_is_built_in_docker(make_task, make_spec,
     assert leftovers(tmp_path, "docker") == []
 
 
+@pytest.mark.docker
+async def test_a_build_that_is_cancelled_ends(make_task, make_spec, running, tmp_path):
+    task = make_task(dockerfile="FROM python:3.12-slim-bookworm\nRUN echo 7 && sleep 4321\n")
+    trial = asyncio.create_task(run_trial(make_spec(task, "docker")))
+    async with asyncio.timeout(60):
+        while not running("sleep 4321"):
+            await asyncio.sleep(0.05)
+    trial.cancel()
+    await asyncio.wait([trial])
+    assert trial.cancelled()
+    async with asyncio.timeout(20):
+        while running("sleep 4321"):
+            await asyncio.sleep(0.05)
+    assert leftovers(tmp_path, "docker") == []
+
+
+@pytest.mark.docker
+async def test_a_build_that_fails_tells_its_last_lines(make_task, make_spec):
+    dockerfile = "FROM python:3.12-slim-bookworm\nRUN echo the reason && false\n"
+    outcome = await run_trial(make_spec(make_task(dockerfile=dockerfile), "docker"))
+    assert outcome.exception is not None
+    assert (outcome.exception.type, outcome.exception.phase) == (
+        "SandboxBuildFailedError",
+        Phase.ENVIRONMENT_SETUP,
+    )
+    assert "the reason" in outcome.exception.message
+
+
 async def test_a_task_with_a_dockerfile_is_refused_where_nothing_can_be_built(make_task, make_spec):
     task = make_task(dockerfile="FROM python:3.12-slim-bookworm\n")
     outcome = await run_trial(make_spec(task, "local"))
@@ -215,8 +309,3 @@ async def test_an_image_that_cannot_be_had_is_an_error_of_the_environment(make_t
 
 def test_the_harness_names_are_harbors():
     assert {name.value for name in AgentName} | {"scripted"} == set(HARNESSES)
-
-
-def test_masking_replaces_the_longest_value_first():
-    assert mask_secrets(b"abcdef abcd", ["abcd", "abcdef"]) == b"******** ********"
-    assert json.loads(mask_secrets(b'{"a": "x"}', ["x"])) == {"a": "x"}

@@ -1,5 +1,7 @@
 """Wiring of the sandbox-runner: what it can run, the watch for stops, the worker, the reaper."""
 
+import os
+
 import structlog
 
 from assay_contracts.work import DEFAULT_POOL
@@ -7,8 +9,9 @@ from assay_kernel.blobs import BlobStore
 from assay_kernel.service import Service, run_service
 from sandbox_runner.attempts import AttemptRunner
 from sandbox_runner.capabilities import detect
+from sandbox_runner.host_variables import withhold_secrets
 from sandbox_runner.locate import TaskShelf
-from sandbox_runner.reap import reap
+from sandbox_runner.reap import abandoned_by, reap
 from sandbox_runner.secret_claims import SecretClaims
 from sandbox_runner.settings import RunnerSettings
 from sandbox_runner.stops import StopWatch
@@ -22,11 +25,16 @@ async def wire(service: Service) -> None:
     settings = service.settings
     if not isinstance(settings, RunnerSettings):
         raise TypeError("the sandbox-runner needs its own settings")
-    can = detect()
+    can = detect(settings.scratch_dir)
     environment = can.chosen(settings.sandbox_environment)
     pools = tuple(dict.fromkeys([DEFAULT_POOL, environment, *can.environments]))
     log.info("can-run", environments=can.environments, missing=can.missing, default=environment)
-    removed = reap(settings.scratch_dir, settings.installation, docker_too="docker" in pools)
+    removed = reap(
+        settings.scratch_dir,
+        settings.installation,
+        abandoned_by(settings.instance),
+        docker_too="docker" in can.environments,
+    )
     if removed:
         log.warning("reaped", sandboxes=removed)
     blobs = BlobStore(settings.blob_url)
@@ -52,4 +60,6 @@ async def wire(service: Service) -> None:
 
 def main() -> None:
     """Run the runner until it is told to stop."""
-    run_service("sandbox-runner", RunnerSettings(), wire)
+    settings = RunnerSettings()
+    withhold_secrets(os.environ, settings.sandbox_environment)
+    run_service("sandbox-runner", settings, wire)

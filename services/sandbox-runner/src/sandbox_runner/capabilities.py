@@ -1,13 +1,14 @@
 """What sandboxes this machine can run, and why not the others."""
 
-import os
-import shutil
-import subprocess
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import docker
 from docker.errors import DockerException
+
+from sandbox_runner.environments.local_namespace import why_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class NoSandboxError(RuntimeError):
     """Neither Docker nor namespaces are to be had."""
 
 
-def detect() -> Capabilities:
-    """Try what is there: a Docker engine that answers, namespaces that can be made."""
-    reasons = {"docker": _why_no_docker(), "local": _why_no_local()}
+def detect(scratch: Path) -> Capabilities:
+    """Try what is there: a Docker engine that answers, a local sandbox in `scratch`; blocks."""
+    reasons = {"docker": _why_no_docker(), "local": why_refused(scratch)}
     return Capabilities(
         environments=tuple(name for name, reason in reasons.items() if reason is None),
         missing={name: reason for name, reason in reasons.items() if reason is not None},
@@ -46,25 +47,8 @@ def detect() -> Capabilities:
 
 def _why_no_docker() -> str | None:
     try:
-        client = docker.from_env(timeout=5)
-        try:
+        with contextlib.closing(docker.from_env(timeout=5)) as client:
             client.ping()
-        finally:
-            client.close()
     except DockerException as error:
         return f"no Docker engine answers ({error})"
     return None
-
-
-def _why_no_local() -> str | None:
-    if os.geteuid() == 0:
-        wanted: tuple[str, ...] = ("unshare", "nsenter", "setpriv", "mount", "pivot_root")
-        trial = ["unshare", "--mount", "--pid", "--fork", "--net", "--ipc", "--uts", "true"]
-    else:
-        wanted = ("bwrap", "nsenter")
-        trial = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
-    missing = [name for name in wanted if shutil.which(name) is None]
-    if missing:
-        return f"{', '.join(missing)} not installed"
-    tried = subprocess.run(trial, capture_output=True, text=True, check=False)  # noqa: S603  fixed commands
-    return None if tried.returncode == 0 else f"namespaces are refused: {tried.stderr.strip()}"

@@ -1,55 +1,78 @@
-"""Removing what no live runner owns: containers, networks and scratch folders of this installation.
+"""Removing what no live runner owns: containers, networks and folders of this installation.
 
-A local sandbox dies with its runner and leaves a folder at most. Containers live on when a runner
-is killed; they carry the installation's name, and one runner per installation and machine owns them
-all. `python -m sandbox_runner.reap` does the same from outside, after the runner has ended.
+A local sandbox ends with its runner and leaves a folder at most. Containers live on when a runner
+is killed. Everything tells its owner, and a runner that starts removes only what has surely lost
+its own: other runners keep theirs. `python -m sandbox_runner.reap` removes all that is left of an
+installation, after its runners have ended.
 """
 
 import argparse
-import shutil
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
-from docker.errors import DockerException, NotFound
+from docker import DockerClient
+from docker.errors import APIError, DockerException, NotFound
 
-_LABEL = "assay.installation"
+from sandbox_runner.environments.local_namespace import remove_tree
+from sandbox_runner.environments.ownership import Owner
+
+type IsLeft = Callable[[Owner], bool]
+"""Whether what an owner made is to be removed."""
+
+_INSTALLATION = "assay.installation"
 
 
-def reap(scratch: Path, installation: str, *, docker_too: bool) -> int:
-    """Remove every leftover; returns how many there were. No try may be running here."""
+def everything(owner: Owner) -> bool:
+    """All of it, since no runner is running."""
+    return True
+
+
+def abandoned_by(runner: str) -> IsLeft:
+    """What has lost its owner, or belongs to an earlier life of the runner that starts now."""
+    return lambda owner: owner.has_ended or owner.runner == runner
+
+
+def reap(scratch: Path, installation: str, is_left: IsLeft, *, docker_too: bool) -> int:
+    """Remove what is left; returns how many sandboxes and folders that were."""
+    removed = reap_local(scratch, is_left)
+    if docker_too:
+        with contextlib.closing(docker.from_env(timeout=60)) as client:
+            removed += reap_docker(client, installation, is_left)
+    return removed
+
+
+def reap_local(scratch: Path, is_left: IsLeft) -> int:
+    """Remove the folders that are left of local sandboxes and of trials; returns how many."""
+    left = [folder for folder in _owned_folders(scratch) if is_left(Owner.from_folder(folder))]
+    for folder in left:
+        remove_tree(folder)
+    return len(left)
+
+
+def _owned_folders(scratch: Path) -> Iterator[Path]:
+    yield from scratch.glob("local-*/")
+    yield from scratch.glob("probe-*/")
+    yield from scratch.glob("trials/*/")
+
+
+def reap_docker(client: DockerClient, installation: str, is_left: IsLeft) -> int:
+    """Remove the containers that are left, with their volumes; returns how many.
+
+    Networks go when no sandbox is on them.
+    """
+    labels = [f"{_INSTALLATION}={installation}"]
     removed = 0
-    for folder in (scratch, scratch / "trials"):
-        if folder.is_dir():
-            leftovers = [*folder.glob("local-*")]
-            if folder.name == "trials":
-                leftovers = [*folder.iterdir()]
-            for leftover in leftovers:
-                shutil.rmtree(leftover, ignore_errors=True)
+    for found in client.api.containers(all=True, filters={"label": labels}):
+        if is_left(Owner.from_labels(found["Labels"])):
+            with contextlib.suppress(NotFound):
+                client.api.remove_container(found["Id"], force=True, v=True)
                 removed += 1
-    return removed + (reap_containers(installation) if docker_too else 0)
-
-
-def reap_containers(installation: str) -> int:
-    """Remove the installation's containers and networks; returns how many there were."""
-    removed = 0
-    client = docker.from_env(timeout=60)
-    try:
-        wanted: dict[str, str | list[str] | bool] = {"label": f"{_LABEL}={installation}"}
-        for container in client.containers.list(all=True, filters=wanted, ignore_removed=True):
-            try:
-                container.remove(force=True, v=True)
-                removed += 1
-            except NotFound:
-                continue
-        for network in client.networks.list(filters=wanted):
-            try:
-                network.remove()
-                removed += 1
-            except NotFound:
-                continue
-    finally:
-        client.close()
+    for network in client.api.networks(filters={"label": labels}):
+        with contextlib.suppress(APIError):  # gone, or in use by a sandbox that is not left
+            client.api.remove_network(network["Id"])
     return removed
 
 
@@ -59,16 +82,18 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, required=True)
     parser.add_argument("--installation", required=True)
     chosen = parser.parse_args()
-    try:
-        client = docker.from_env(timeout=5)
-        client.ping()
-        client.close()
-        docker_too = True
-    except DockerException:
-        docker_too = False
-    removed = reap(chosen.scratch, chosen.installation, docker_too=docker_too)
+    removed = reap(chosen.scratch, chosen.installation, everything, docker_too=_engine_answers())
     sys.stdout.write(f"removed {removed}\n")
     return 0
+
+
+def _engine_answers() -> bool:
+    try:
+        with contextlib.closing(docker.from_env(timeout=5)) as client:
+            client.ping()
+    except DockerException:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Harbor's `Trial` does the work; here its configuration is built, and its result read into plain
 values with the part of the trial that the decisive exception came from. Known secret values are
-masked in everything that leaves: messages and kept files.
+masked in everything that leaves: messages, names and kept files.
 """
 
 import asyncio
@@ -30,14 +30,18 @@ from harbor.models.trial.result import ExceptionInfo, StepResult, TimingInfo, Tr
 from harbor.trial.trial import Trial
 
 from sandbox_runner.environments.errors import OUR_ERROR_POLICY
+from sandbox_runner.environments.open_sandboxes import close_all, to_the_end
+from sandbox_runner.environments.ownership import FILE as OWNER_FILE
+from sandbox_runner.environments.ownership import Owner
+from sandbox_runner.host_variables import refuse_host_variables, verifier_variables
+from sandbox_runner.masking import Mask
 
 _SCRIPTED = "sandbox_runner.agents.scripted:ScriptedAgent"
 _OURS = {
     "docker": "sandbox_runner.environments.docker:DockerEnvironment",
     "local": "sandbox_runner.environments.local:LocalEnvironment",
 }
-_MASK = b"********"
-_SHORTEST_SECRET = 4
+_TRACEBACK_LENGTH = 8000
 _MAX_FILES = 2000
 _MAX_FILE_BYTES = 64 * 1024 * 1024
 _MAX_TOTAL_BYTES = 512 * 1024 * 1024
@@ -71,11 +75,12 @@ class TrialSpec:
 
 @dataclass(frozen=True)
 class TrialException:
-    """The decisive exception of a trial."""
+    """The decisive exception of a trial, with the end of its traceback."""
 
     type: str
     message: str
     phase: Phase
+    traceback: str
 
 
 @dataclass(frozen=True)
@@ -113,13 +118,24 @@ async def run_trial(spec: TrialSpec) -> TrialOutcome:
     """
     began = datetime.now(UTC)
     trial_dir = spec.trials_dir / spec.trial_name
+    mask = Mask(spec.secret_values)
     try:
+        await asyncio.to_thread(_prepare, spec, trial_dir)
         trial = await Trial.create(_config(spec))
     except Exception as error:  # noqa: BLE001  whatever it is, it is the trial's outcome
-        return _unprepared(spec, error, began, trial_dir)
-    result = await trial.run()
-    kept = await asyncio.to_thread(_kept_files, trial_dir, spec.secret_values)
-    return _outcome(spec, result, trial_dir, kept)
+        return _unprepared(spec, error, began, mask)
+    try:
+        result = await trial.run()
+    finally:
+        await to_the_end(close_all(trial_dir))
+    kept = await asyncio.to_thread(_kept_files, trial_dir, mask)
+    return _outcome(spec, result, kept, mask)
+
+
+def _prepare(spec: TrialSpec, trial_dir: Path) -> None:
+    refuse_host_variables(spec.task_dir, spec.verifier_env)
+    trial_dir.mkdir(parents=True, exist_ok=True)
+    Owner.of_this_process(spec.labels).to_folder(trial_dir)
 
 
 def _config(spec: TrialSpec) -> TrialConfig:
@@ -144,7 +160,7 @@ def _config(spec: TrialSpec) -> TrialConfig:
         timeout_multiplier=spec.timeout_multiplier,
         agent=AgentConfig.model_validate(agent),
         environment=_environment(spec),
-        verifier=VerifierConfig(env=dict(spec.verifier_env)),
+        verifier=VerifierConfig(env=verifier_variables(spec.task_dir, spec.verifier_env)),
         override_error_policy=OUR_ERROR_POLICY,
     )
 
@@ -160,17 +176,13 @@ def _environment(spec: TrialSpec) -> EnvironmentConfig:
     return EnvironmentConfig(import_path=ours, kwargs=kwargs)
 
 
-def _unprepared(
-    spec: TrialSpec, error: Exception, began: datetime, trial_dir: Path
-) -> TrialOutcome:
+def _unprepared(spec: TrialSpec, error: Exception, began: datetime, mask: Mask) -> TrialOutcome:
     info = ExceptionInfo.from_exception(error)
     return TrialOutcome(
         rewards=None,
         reward_valid=False,
         should_retry=False,
-        exception=TrialException(
-            info.exception_type, _masked(info.exception_message, spec), Phase.PREPARATION
-        ),
+        exception=_exception(info, Phase.PREPARATION, mask),
         agent_version=None,
         input_tokens=None,
         cached_tokens=None,
@@ -183,13 +195,13 @@ def _unprepared(
         agent_sec=None,
         verifier_sec=None,
         environment=spec.environment,
-        trial_dir=trial_dir,
+        trial_dir=spec.trials_dir / spec.trial_name,
         artifacts=(),
     )
 
 
 def _outcome(
-    spec: TrialSpec, result: TrialResult, trial_dir: Path, kept: Sequence[Path]
+    spec: TrialSpec, result: TrialResult, kept: Sequence[Path], mask: Mask
 ) -> TrialOutcome:
     exceptions = result.recorded_exceptions()
     decisive = next((one for one in exceptions if not one.policy.has_valid_reward), None)
@@ -199,17 +211,15 @@ def _outcome(
     rewards = None if result.verifier_result is None else result.verifier_result.rewards
     now = datetime.now(UTC)
     return TrialOutcome(
-        rewards=None if not rewards else {key: float(value) for key, value in rewards.items()},
+        rewards={mask.in_text(name): float(reward) for name, reward in rewards.items()}
+        if rewards
+        else None,
         reward_valid=result.reward_valid,
         should_retry=decisive is not None and decisive.policy.should_retry,
         exception=None
         if decisive is None
-        else TrialException(
-            decisive.exception_type,
-            _masked(decisive.exception_message, spec),
-            _phase(result, decisive),
-        ),
-        agent_version=result.agent_info.version,
+        else _exception(decisive, _phase(result, decisive), mask),
+        agent_version=mask.in_text(result.agent_info.version),
         input_tokens=input_tokens,
         cached_tokens=cached_tokens,
         output_tokens=output_tokens,
@@ -221,8 +231,17 @@ def _outcome(
         agent_sec=_seconds([result.agent_execution, *(step.agent_execution for step in steps)]),
         verifier_sec=_seconds([result.verifier, *(step.verifier for step in steps)]),
         environment=spec.environment,
-        trial_dir=trial_dir,
+        trial_dir=spec.trials_dir / spec.trial_name,
         artifacts=kept,
+    )
+
+
+def _exception(info: ExceptionInfo, phase: Phase, mask: Mask) -> TrialException:
+    return TrialException(
+        type=info.exception_type,
+        message=mask.in_text(info.exception_message),
+        phase=phase,
+        traceback=mask.in_text(info.exception_traceback)[-_TRACEBACK_LENGTH:],
     )
 
 
@@ -253,34 +272,20 @@ def _seconds(timings: Sequence[TimingInfo | None]) -> float | None:
     return sum(spent) if spent else None
 
 
-def _masked(text: str, spec: TrialSpec) -> str:
-    return mask_secrets(text.encode(errors="replace"), spec.secret_values).decode(errors="replace")
-
-
-def mask_secrets(data: bytes, values: Sequence[str]) -> bytes:
-    """`data` with every occurrence of a known secret value replaced."""
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= _SHORTEST_SECRET:
-            data = data.replace(value.encode(), _MASK)
-    return data
-
-
-def _kept_files(trial_dir: Path, secrets: Sequence[str]) -> list[Path]:
+def _kept_files(trial_dir: Path, mask: Mask) -> list[Path]:
     """The regular files that a trial left, within limits, with secrets masked in place."""
     kept: list[Path] = []
     total = 0
     for path in sorted(trial_dir.rglob("*")):
-        if path.is_symlink() or not path.is_file() or len(kept) >= _MAX_FILES:
+        name = path.relative_to(trial_dir)
+        if path.is_symlink() or not path.is_file() or name == Path(OWNER_FILE):
             continue
-        size = path.stat().st_size
-        if size > _MAX_FILE_BYTES or total + size > _MAX_TOTAL_BYTES:
+        total += path.stat().st_size
+        if path.stat().st_size > _MAX_FILE_BYTES or total > _MAX_TOTAL_BYTES:
+            total -= path.stat().st_size
             continue
-        if secrets:
-            before = path.read_bytes()
-            after = mask_secrets(before, secrets)
-            if after != before:
-                path.write_bytes(after)
-                size = len(after)
-        total += size
-        kept.append(path.relative_to(trial_dir))
+        if mask.in_text(str(name)) != str(name) or len(kept) >= _MAX_FILES:
+            continue
+        mask.in_file(path)
+        kept.append(name)
     return kept

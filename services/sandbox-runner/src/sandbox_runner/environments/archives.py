@@ -53,6 +53,11 @@ def pack_folder(
     archive.seek(0)
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in a folder."""
+    return next(folder.iterdir(), None) is None
+
+
 def unpack(archive: IO[bytes], target: Path, *, strip: int = 0) -> None:
     """Unpack an archive that came out of a sandbox into `target`.
 

@@ -74,11 +74,16 @@ def run(
         made = api.exec_create(
             container, list(words), workdir=folder, environment=dict(variables), user=user
         )
-        for out, err in api.exec_start(made["Id"], stream=True, demux=True):
-            if out:
-                took(out, False)
-            if err:
-                took(err, True)
+        stream = api.exec_start(made["Id"], stream=True, demux=True)
+        try:
+            for out, err in stream:
+                if out:
+                    took(out, False)
+                if err:
+                    took(err, True)
+        finally:
+            # The SDK leaves it to the garbage collector, which closes things in the wrong order.
+            stream._response.close()  # type: ignore[attr-defined]
         code = api.exec_inspect(made["Id"])["ExitCode"]
     except APIError as error:
         raise meaning_of(error) from error

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import IO, Any, override
 
@@ -25,10 +25,18 @@ from harbor.environments.definition import (
     should_upload_environment_dir,
 )
 
-from sandbox_runner.environments import archives, container_exec, open_sandboxes, ownership
+from sandbox_runner.environments import archives, container_exec, open_sandboxes
 from sandbox_runner.environments.captured import Captured
-from sandbox_runner.environments.engine import build, engine, off_loop, public_network, pull
+from sandbox_runner.environments.engine import (
+    build,
+    engine,
+    join_network,
+    leave_network,
+    off_loop,
+    pull,
+)
 from sandbox_runner.environments.errors import EngineError, SandboxDiedError, TooLargeError
+from sandbox_runner.environments.ownership import Owner
 
 _KEPT_CAPABILITIES = [
     "CHOWN",
@@ -41,6 +49,7 @@ _KEPT_CAPABILITIES = [
     "SETUID",
     "SYS_CHROOT",
 ]
+_INSTALLATION = "assay.installation"
 _MOST_PROCESSES = 4096
 _LIFE_SECONDS = 86_400
 _LOG_FOLDERS = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
@@ -64,7 +73,8 @@ class DockerEnvironment(BaseEnvironment):
     ) -> None:
         """`labels` are put on what is made for this sandbox; `runtime` is one of the engine's."""
         super().__init__(*args, **kwargs)
-        self._labels = {**(labels or {}), ownership.LABEL: ownership.mine()}
+        labels = labels or {}
+        self._labels = {**labels, **Owner.of_this_process(labels).to_labels()}
         self._runtime = runtime
         self._container: str | None = None
         self._stopping = asyncio.Lock()
@@ -125,17 +135,14 @@ class DockerEnvironment(BaseEnvironment):
             await pull(self._image)
 
     async def _create_and_start(self) -> None:
-        network = "none"
-        if self._network_is_public:
-            network = await self._public_network()
         try:
-            await self._create_and_start_on(network)
+            await self._create_and_start_on(await self._network())
         except ImageNotFound:
             raise
         except NotFound:
-            # Only the network can be missing: someone removed it since it was looked up.
+            # Another runner removed the network between our look and our start.
             await self._remove()
-            await self._create_and_start_on(await self._public_network(again=True))
+            await self._create_and_start_on(await self._network())
         except APIError as error:
             raise container_exec.meaning_of(error) from error
 
@@ -145,10 +152,19 @@ class DockerEnvironment(BaseEnvironment):
         container = self._alive()
         await off_loop(lambda: engine().api.start(container))
 
-    async def _public_network(self, *, again: bool = False) -> str:
-        installation = self._labels.get("assay.installation", "assay")
-        labels = {"assay.installation": installation}
-        return await public_network(f"{installation}-sandboxes", labels, again=again)
+    async def _network(self) -> str:
+        if not self._network_is_public:
+            return "none"
+        labels = {_INSTALLATION: self._installation}
+        return await join_network(self._network_name, labels, self.session_id)
+
+    @property
+    def _installation(self) -> str:
+        return self._labels.get(_INSTALLATION, "assay")
+
+    @property
+    def _network_name(self) -> str:
+        return f"{self._installation}-sandboxes"
 
     def _create(self, network: str) -> None:
         api, config = engine().api, self.task_env_config
@@ -178,7 +194,6 @@ class DockerEnvironment(BaseEnvironment):
 
     async def _bring_files_in(self) -> None:
         """The folders for logs and the task's loose files, in one archive."""
-        folders = [str(mount["target"]) for mount in self._mounts] or _LOG_FOLDERS
         loose = self._enable_environment_dir_upload and should_upload_environment_dir(
             self.environment_dir, docker_image=self.task_env_config.docker_image
         )
@@ -186,9 +201,15 @@ class DockerEnvironment(BaseEnvironment):
         place = await self._workdir() if loose else "/"
         with archives.opened() as archive:
             await asyncio.to_thread(
-                lambda: archives.pack_folder(archive, source, place[1:], open_folders=folders)
+                lambda: archives.pack_folder(
+                    archive, source, place[1:], open_folders=self._log_folders
+                )
             )
             await self._put(archive)
+
+    @property
+    def _log_folders(self) -> Sequence[str]:
+        return [str(mount["target"]) for mount in self._mounts] or _LOG_FOLDERS
 
     async def _workdir(self) -> str:
         if self.task_env_config.workdir is not None:
@@ -202,6 +223,8 @@ class DockerEnvironment(BaseEnvironment):
         """Kill and remove the container and its volumes; harmless when that is done."""
         async with self._stopping:
             await self._remove()
+            if self._network_is_public:
+                await leave_network(self._network_name, self.session_id)
             open_sandboxes.note_closed(self)
 
     async def _remove(self) -> None:
@@ -288,6 +311,8 @@ class DockerEnvironment(BaseEnvironment):
     @override
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
         """Copy what is in a folder into the container."""
+        if target_dir in self._log_folders and archives.is_empty(Path(source_dir)):
+            return  # they are there, and each archive costs a tenth of a second
         with archives.opened() as archive:
             prefix = target_dir.lstrip("/")
             await asyncio.to_thread(archives.pack_folder, archive, Path(source_dir), prefix)

@@ -5,6 +5,7 @@ a trial is cancelled that process is killed, and the engine gives the build up.
 """
 
 import asyncio
+import contextlib
 import functools
 import sys
 from collections import defaultdict
@@ -33,7 +34,7 @@ _APART = {"com.docker.network.bridge.enable_icc": "false"}
 log = structlog.get_logger(__name__)
 _pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="docker")
 _obtaining: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-_networks: dict[str, str] = {}
+_on_network: defaultdict[str, set[str]] = defaultdict(set)
 
 
 @functools.cache
@@ -111,18 +112,32 @@ async def _is_here(image: str) -> bool:
     return True
 
 
-async def public_network(name: str, labels: dict[str, str], *, again: bool = False) -> str:
+async def join_network(name: str, labels: dict[str, str], sandbox: str) -> str:
     """The id of the network that lets sandboxes out and keeps them apart; made if need be.
 
     Raises:
         NetworkUnavailableError: the engine cannot make such a network.
     """
     async with _obtaining[f"network {name}"]:
-        if again:
-            _networks.pop(name, None)
-        if name not in _networks:
-            _networks[name] = await off_loop(lambda: _find_or_make_network(name, labels))
-    return _networks[name]
+        _on_network[name].add(sandbox)
+        return await off_loop(lambda: _find_or_make_network(name, labels))
+
+
+async def leave_network(name: str, sandbox: str) -> None:
+    """Say that a sandbox needs the network no more; it goes with the last one."""
+    async with _obtaining[f"network {name}"]:
+        _on_network[name].discard(sandbox)
+        if not _on_network[name]:
+            del _on_network[name]
+            await off_loop(lambda: _remove_network(name))
+
+
+def _remove_network(name: str) -> None:
+    api = engine().api
+    for network in api.networks(names=[name]):
+        if network["Name"] == name:
+            with contextlib.suppress(APIError):  # another runner's sandboxes are on it
+                api.remove_network(network["Id"])
 
 
 def _find_or_make_network(name: str, labels: dict[str, str]) -> str:

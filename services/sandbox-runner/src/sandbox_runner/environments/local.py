@@ -16,10 +16,11 @@ from harbor.environments.base import BaseEnvironment, ExecResult, OutputStream
 from harbor.environments.capabilities import EnvironmentCapabilities
 from harbor.environments.definition import should_upload_environment_dir
 
-from sandbox_runner.environments import archives, open_sandboxes, ownership
+from sandbox_runner.environments import archives, open_sandboxes
 from sandbox_runner.environments.captured import Captured
 from sandbox_runner.environments.errors import NeedsDockerError, SandboxDiedError, TooLargeError
 from sandbox_runner.environments.local_namespace import Command, Namespace, remove_tree, setup_for
+from sandbox_runner.environments.ownership import Owner
 
 _DEFAULT_WORKDIR = "/app"
 _VARIABLES = {
@@ -47,7 +48,7 @@ class LocalEnvironment(BaseEnvironment):
         super().__init__(*args, **kwargs)
         self._scratch = Path(scratch).resolve() / f"local-{uuid.uuid4().hex}"
         self._hidden = [Path(path) for path in hidden or []]
-        self._labels = labels or {}
+        self._owner = Owner.of_this_process(labels or {})
         self._namespace: Namespace | None = None
         self._stopping = asyncio.Lock()
         self._readings: set[asyncio.Task[None]] = set()
@@ -93,9 +94,7 @@ class LocalEnvironment(BaseEnvironment):
 
     def _prepare_scratch(self) -> None:
         self._scratch.mkdir(parents=True, mode=0o700)
-        (self._scratch / ownership.FILE).write_text(ownership.mine())
-        labels = "".join(f"{name}={value}\n" for name, value in self._labels.items())
-        (self._scratch / "labels").write_text(labels)
+        self._owner.to_folder(self._scratch)
 
     def _covered(self) -> list[Path]:
         """What is to be hidden, and what no agent may see: tasks, trials and other sandboxes."""

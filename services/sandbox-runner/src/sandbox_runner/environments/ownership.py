@@ -1,33 +1,68 @@
 """Whose a sandbox is: the process that made it, so that another can tell when nobody owns it.
 
-A mark names a place (this boot of this machine and the process's view of its processes) and in it a
-process with the time it began, since numbers are used again.
+A mark names a place (this boot of this machine, and the process's view of its processes) and in it
+a process with the time it began, since numbers are used again.
 """
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 FILE = "owner"
-"""The name of the file that holds the mark, in what is owned."""
+"""The name of the file that tells the owner, in a folder that is owned."""
 
-LABEL = "assay.owner"
-"""The name of the label that holds the mark."""
-
-
-def mine() -> str:
-    """The mark of this process."""
-    return f"{_place()}/{os.getpid()}/{_began(os.getpid())}"
+_MARK = "assay.owner"
+_RUNNER = "assay.runner"
 
 
-def is_abandoned(mark: str) -> bool:
-    """Whether the process that made the mark has surely ended.
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, by its mark, and the runner that it is."""
 
-    Of a process in another place nothing is sure.
-    """
-    place, _, process = mark.strip().rpartition("/")[0].rpartition("/")
-    began = mark.strip().rpartition("/")[2]
-    return place == _place() and _began(int(process)) != began
+    mark: str
+    runner: str
+
+    @classmethod
+    def of_this_process(cls, labels: Mapping[str, str]) -> Self:
+        """This process, and the runner that the labels name."""
+        pid = os.getpid()
+        return cls(f"{_place()}/{pid}/{_began(pid)}", labels.get(_RUNNER, ""))
+
+    @classmethod
+    def from_labels(cls, labels: Mapping[str, str]) -> Self:
+        """The owner that labels tell."""
+        return cls(labels.get(_MARK, ""), labels.get(_RUNNER, ""))
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Self:
+        """The owner that a folder's file tells."""
+        try:
+            mark, _, runner = (folder / FILE).read_text().partition("\n")
+        except (OSError, UnicodeDecodeError):
+            return cls("", "")
+        return cls(mark, runner)
+
+    def to_labels(self) -> dict[str, str]:
+        """The mark as a label."""
+        return {_MARK: self.mark}
+
+    def to_folder(self, folder: Path) -> None:
+        """Write the file that tells the owner."""
+        (folder / FILE).write_text(f"{self.mark}\n{self.runner}")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has surely ended; of one in another place nothing is sure.
+
+        What has no mark was left by nobody who could still want it.
+        """
+        if not self.mark:
+            return True
+        place, pid, began = self.mark.split("/")
+        return place == _place() and _began(int(pid)) != began
 
 
 @cache
@@ -37,7 +72,7 @@ def _place() -> str:
 
 
 def _began(pid: int) -> str | None:
-    """The time at which the process began, in the kernel's ticks; None where it has ended."""
+    """When the process began, in the kernel's ticks; None where it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

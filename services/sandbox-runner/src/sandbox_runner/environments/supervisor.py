@@ -25,6 +25,7 @@ from sandbox_runner.environments import kernel, sandbox_root
 from sandbox_runner.environments.sandbox_setup import Setup
 
 MOST_BYTES = 131072
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NOT_RUN = 126
 _NOT_FOUND = 127
 
@@ -141,7 +142,7 @@ def _become(request: int, streams: Sequence[int]) -> NoReturn:
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
+        for number in (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         for target, stream in enumerate(streams):
             os.dup2(stream, target)
@@ -236,7 +237,7 @@ def main() -> int:
         channel.send(f"failed\0{error}".encode())
         return 1
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     channel.send(b"ready")
     Supervisor(channel).serve()
