@@ -7,7 +7,7 @@ the first runner got as far as telling its result.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 
 import structlog
@@ -56,32 +56,44 @@ class Worker:
         self._settings = settings
         self._pools = list(pools)
         self._places = asyncio.Semaphore(settings.runner_concurrency)
+        self._working: set[asyncio.Future[None]] = set()
         self.running = 0
         """How many tries are running now."""
 
     async def run(self) -> None:
         """Take work until cancelled; what is running then is stopped and handed back."""
-        async with asyncio.TaskGroup() as group:
-            for pool in self._pools:
-                group.create_task(self._pull(pool, group))
+        pulling = [asyncio.ensure_future(self._pull(pool)) for pool in self._pools]
+        try:
+            await asyncio.gather(*pulling)
+        finally:
+            # First no more pulls, which would take what is handed back; then the hand-back.
+            await _cancelled(pulling)
+            await _cancelled(self._working)
 
-    async def _pull(self, pool: str, group: asyncio.TaskGroup) -> None:
+    async def _pull(self, pool: str) -> None:
         """Claim one order ahead of the next free place, and start it there."""
         subscription: JetStreamContext.PullSubscription | None = None
-        while True:
-            try:
-                if subscription is None:
-                    subscription = await self._subscribe(pool)
-                [message] = await subscription.fetch(1, timeout=_PULL_SECONDS)
-            except TimeoutError:
-                continue
-            except NatsError as error:
-                log.warning("pull-waits", pool=pool, error=str(error))
-                subscription = None
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            await self._wait_for_place(message)
-            group.create_task(self._work(message))
+        try:
+            while True:
+                try:
+                    if subscription is None:
+                        subscription = await self._subscribe(pool)
+                    [message] = await subscription.fetch(1, timeout=_PULL_SECONDS)
+                except TimeoutError:
+                    continue
+                except NatsError as error:
+                    log.warning("pull-waits", pool=pool, error=str(error))
+                    subscription = None
+                    await asyncio.sleep(_RETRY_SECONDS)
+                    continue
+                await self._wait_for_place(message)
+                working = asyncio.ensure_future(self._work(message))
+                self._working.add(working)
+                working.add_done_callback(self._working.discard)
+        finally:
+            if subscription is not None:
+                with contextlib.suppress(NatsError):
+                    await subscription.unsubscribe()
 
     async def _wait_for_place(self, message: Msg) -> None:
         try:
@@ -202,6 +214,14 @@ class Worker:
             ):
                 return True
         return False
+
+
+async def _cancelled(tasks: Iterable[asyncio.Future[None]]) -> None:
+    """Cancel tasks, and return when all have come to their end."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
 
 
 def _stored(message: Msg) -> StoredMessage:
