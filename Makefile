@@ -25,15 +25,19 @@ down: | venv ## stop the platform
 	$(bin)/assay down
 
 # Exit code 3 of the engine script means that this machine cannot have one; any other failure is ours.
-test: | venv ## run the tests; those that need Docker run where there is an engine
+define pytest_with_engine
 	@code=0; host=$$($(engine) ensure && $(engine) image) || code=$$?; \
 	if [ $$code -eq 0 ]; then \
 		export DOCKER_HOST="$$host" TESTCONTAINERS_RYUK_DISABLED=true; \
-		set -x; exec $(bin)/pytest $(PYTEST_ARGS); \
+		set -x; exec $(bin)/pytest $(1); \
 	elif [ $$code -eq 3 ]; then \
-		echo "make test: no Docker engine and none may be started here: the Docker tests are left out"; \
-		set -x; exec $(bin)/pytest -m "not docker" $(PYTEST_ARGS); \
+		echo "make $@: no Docker engine and none may be started here: the Docker tests are left out"; \
+		set -x; exec $(bin)/pytest -m "not docker" $(1); \
 	else exit $$code; fi
+endef
+
+test: | venv ## run the tests; those that need Docker run where there is an engine
+	$(call pytest_with_engine,$(PYTEST_ARGS))
 
 check: | venv ## format, lint, types and import contracts
 	$(bin)/ruff format --check .
@@ -42,7 +46,7 @@ check: | venv ## format, lint, types and import contracts
 	$(bin)/lint-imports
 
 bench: | venv ## run the performance tests and print what they measured
-	$(bin)/pytest tests/performance -q -s
+	$(call pytest_with_engine,tests/performance -q -s --disable-warnings)
 
 lock: ## resolve requirements.lock anew
 	sh deploy/lock.sh

@@ -309,3 +309,13 @@ async def test_an_image_that_cannot_be_had_is_an_error_of_the_environment(make_t
 
 def test_the_harness_names_are_harbors():
     assert {name.value for name in AgentName} | {"scripted"} == set(HARNESSES)
+
+
+async def test_a_reward_file_of_no_valid_shape_is_no_zero_and_no_second_chance(
+    make_task, make_spec, environment
+):
+    task = make_task(verify="echo 1 > /logs/verifier/reward.json")
+    outcome = await run_trial(make_spec(task, environment))
+    assert (outcome.rewards, outcome.reward_valid, outcome.should_retry) == (None, False, False)
+    assert outcome.exception is not None
+    assert outcome.exception.phase is Phase.VERIFIER

@@ -53,6 +53,7 @@ _CLASS_OF_TYPE: Mapping[str, CauseClass] = {
             "RewardFileNotFoundError",
             "RewardFileEmptyError",
             "VerifierOutputParseError",
+            "ValidationError",
         ),
         CauseClass.CANCELLED: ("CancelledError",),
     }.items()

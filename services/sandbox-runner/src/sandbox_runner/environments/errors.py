@@ -48,5 +48,11 @@ OUR_ERROR_POLICY: dict[str, ErrorPolicyOverride] = {
         NetworkUnavailableError,
         SandboxDiedError,
     )
+} | {
+    # A reward file of no valid shape. Were it tried again, an agent could leave one behind to
+    # escape a zero.
+    "ValidationError": ErrorPolicyOverride(
+        should_retry=False, should_grade=True, has_valid_reward=False
+    )
 }
-"""How the errors that Harbor does not know are treated: tried again, never graded."""
+"""How errors that Harbor does not know are treated: a sandbox's are tried again, never graded."""
