@@ -145,7 +145,7 @@ async def test_the_host_is_neither_visible_nor_writable_from_inside(
 seen=""
 [ ! -e {secret} ] || seen="$seen data"
 [ -z "$(ls -A /home 2>/dev/null)" ] || seen="$seen home"
-[ -z "$(ls -A /root/.ssh /root/.pyenv 2>/dev/null)" ] || seen="$seen root"
+[ -z "$(ls -A /root/.ssh /root/.cache 2>/dev/null)" ] || seen="$seen root"
 [ ! -e {tmp_path} ] || [ -z "$(find {tmp_path} -type f 2>/dev/null)" ] || seen="$seen tmp"
 [ -z "$HOST_SECRET" ] || seen="$seen env"
 mount -t tmpfs none /mnt 2>/dev/null && seen="$seen mount"
