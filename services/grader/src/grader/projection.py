@@ -1,5 +1,6 @@
 """Run events to judged tries and agent metrics; and each ingested result to its verdict."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -238,21 +239,19 @@ async def _measure_agent(connection: AsyncConnection, run: RowMapping, agent: in
         select(tries).where(tries.c.run == run["id"], tries.c.agent == agent, tries.c.counted)
     )
     expected = run["tasks"] * run["attempts"]
-    measured = measure(
-        [
-            CountedTry(
-                task=row["task"],
-                outcome=Outcome(row["outcome"]),
-                seconds=row["seconds"],
-                input_tokens=row["input_tokens"],
-                output_tokens=row["output_tokens"],
-                cost_usd=row["cost_usd"],
-            )
-            for row in found.mappings()
-        ],
-        expected=expected,
-        ended=run["ended"],
-    )
+    counted = [
+        CountedTry(
+            task=row["task"],
+            outcome=Outcome(row["outcome"]),
+            seconds=row["seconds"],
+            input_tokens=row["input_tokens"],
+            output_tokens=row["output_tokens"],
+            cost_usd=row["cost_usd"],
+        )
+        for row in found.mappings()
+    ]
+    # In a thread: the bootstrap takes a while, and the service must go on answering.
+    measured = await asyncio.to_thread(measure, counted, expected=expected, ended=run["ended"])
     values = _metric_columns(measured) | {"expected": expected}
     await connection.execute(
         insert(agent_metrics)

@@ -4,6 +4,7 @@ Each slot keeps its counted result; when a run ends, its benchmark's leaderboard
 all ended runs, so that no stale row can be left behind.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -215,7 +216,9 @@ async def _boards_of(connection: AsyncConnection, changed: set[UUID]) -> list[Bo
 
 
 async def _make_board(connection: AsyncConnection, workspace: str, benchmark: UUID) -> None:
-    table = rank(await _agents(connection, workspace, benchmark))
+    agents = await _agents(connection, workspace, benchmark)
+    # In a thread: the bootstrap takes seconds, and the service must go on answering.
+    table = await asyncio.to_thread(rank, agents)
     board = {"workspace": workspace, "benchmark": benchmark}
     for shown in (standings, not_ranked):
         await connection.execute(

@@ -182,9 +182,21 @@ class Worker:
             )
             log.info("attempt-started", task=order.slot.task, try_number=order.try_number)
             result = await self._run_unless_stopped(order, delivery, started.occurred_at)
-        event = self._attempts.ingested(order, result)
-        await self._store.tell(event, message_id=result.message_id(order.run, event.type))
+        await self._tell_result(order, result)
         log.info("result-told", task=order.slot.task, rewards=result.rewards)
+
+    async def _tell_result(self, order: WorkOrder, result: ResultIngestedData) -> None:
+        """Tell a result, for as long as it takes: somebody may have paid for it."""
+        event = self._attempts.ingested(order, result)
+        message_id = result.message_id(order.run, event.type)
+        while True:
+            try:
+                await self._store.tell(event, message_id=message_id)
+            except (NatsError, TimeoutError, OSError) as error:
+                log.warning("result-waits", task=order.slot.task, error=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            return
 
     async def _run_unless_stopped(
         self, order: WorkOrder, delivery: int, began: datetime
