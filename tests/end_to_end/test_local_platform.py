@@ -222,6 +222,14 @@ def test_bad_input_is_told_clearly_and_nothing_is_half_done(platform, tmp_path, 
     assert platform.json("run", "list")["total_count"] == before
 
 
+def test_a_sandbox_that_no_runner_has_is_refused_at_once(platform, tmp_path):
+    refused = platform.submit(
+        tmp_path, DEMO.format(attempts=1), "--environment", "daytona", expect=1
+    )
+    assert "no runner here can run daytona" in refused
+    assert "local" in refused
+
+
 def test_a_registry_that_cannot_be_reached_is_said_and_its_benchmark_cannot_be_run(
     platform, tmp_path
 ):

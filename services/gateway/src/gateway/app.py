@@ -45,6 +45,8 @@ def build_app(desk: Desk, tokens: Tokens, closing: asyncio.Event) -> FastAPI:
     app = FastAPI(
         title="Assay",
         version="1",
+        docs_url=None,  # its pages fetch scripts from elsewhere
+        redoc_url=None,
         summary="Scores AI agents on published benchmarks and ranks them honestly.",
         responses={
             status: {"model": Problem, "description": text}

@@ -25,6 +25,7 @@ from gateway.benchmarks import find
 from gateway.desk import Desk, stamp
 from gateway.problems import ProblemError, invalid
 from gateway.selections import Offer, Resolved, resolve
+from gateway.system import ask_runners
 from gateway.vault import RUN, Record
 
 _ENVIRONMENT = re.compile(r"^[a-z][a-z0-9-]*$")
@@ -39,6 +40,8 @@ async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> UUID:
     config, issues = _parsed(body)
     if config is None:
         raise invalid(issues)
+    if not issues and body.environment is not None:
+        issues += await _environment_issues(body.environment, desk)
     async with desk.reading() as connection:
         benchmark = await find(connection, asking.workspace, config.experiment.benchmark)
         listed = await benchmark_queries.task_rows(connection, benchmark["sync"])
@@ -81,6 +84,31 @@ def _parsed(body: SubmitRun) -> tuple[RunConfig | None, list[ConfigIssue]]:
         if config is not None and name not in allowed
     )
     return config, issues
+
+
+async def _environment_issues(environment: str, desk: Desk) -> list[ConfigIssue]:
+    """A mistake where runners answer and none of them can run the environment.
+
+    Where no runner answers for the moment, one that can may come: the run waits for it.
+    """
+    runners = await ask_runners(desk.store.client)
+    can = {str(one) for runner in runners for one in runner.details.get("environments", [])}
+    can |= {str(runner.details["default"]) for runner in runners if "default" in runner.details}
+    if not runners or environment in can:
+        return []
+    reasons = {
+        str(runner.details.get("missing", {}).get(environment))
+        for runner in runners
+        if environment in runner.details.get("missing", {})
+    }
+    why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
+    return [
+        ConfigIssue(
+            key="environment",
+            message=f"no runner here can run {environment}{why}; "
+            f"they can run {', '.join(sorted(can))}",
+        )
+    ]
 
 
 def _require_ready(row: RowMapping) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -26,6 +27,7 @@ health = APIRouter(tags=["health"])
 
 REPLAYED = ("registry-sync", "run-scheduler", "grader", "leaderboard")
 _STATUS_SECONDS = 1.0
+_RUNNERS_SECONDS = 0.5
 _REPLAY_SECONDS = 3600.0
 _REPORTS = TypeAdapter(list[ReplayReport])
 
@@ -51,6 +53,27 @@ async def _ask(client: Client, service: str) -> ServiceStatus | None:
         return ServiceStatus.model_validate_json(answer.data)
     except (NatsError, TimeoutError, ValidationError):
         return None
+
+
+async def ask_runners(client: Client) -> list[ServiceStatus]:
+    """What every sandbox-runner says of itself within a moment; empty where none answers."""
+    inbox = client.new_inbox()
+    answers = await client.subscribe(inbox)
+    found: list[ServiceStatus] = []
+    try:
+        question = StatusRequest().model_dump_json().encode()
+        await client.publish(status_subject("sandbox-runner"), question, reply=inbox)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RUNNERS_SECONDS):
+                while True:
+                    answer = await answers.next_msg(timeout=_RUNNERS_SECONDS)
+                    if answer.data:
+                        found.append(ServiceStatus.model_validate_json(answer.data))
+    except NatsError:
+        return found
+    finally:
+        await answers.unsubscribe()
+    return found
 
 
 def _client(desk: DeskNow) -> Client:
