@@ -57,6 +57,20 @@ class Platform:
             return self.run("run", "submit", str(path), *options, expect=expect).stderr
         return str(self.json("run", "submit", str(path), *options)["name"])
 
+    def servers(self) -> list[int]:
+        """The processes of nats-server and of PostgreSQL's postmaster."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                command = (entry / "cmdline").read_bytes().decode().split("\0")
+            except (OSError, UnicodeDecodeError):
+                continue
+            name = Path(command[0]).name
+            ours = any(str(self.data) in word for word in command)
+            if entry.name.isdigit() and ours and name in {"nats-server", "postgres"}:
+                found.append(int(entry.name))
+        return sorted(found)
+
     def variable(self, service: str, name: str) -> str:
         """A variable of a running service's environment."""
         listed = Path(f"/proc/{self.processes()[service]}/environ").read_bytes().decode()

@@ -37,9 +37,17 @@ SERVICES = (
 
 @pytest.fixture(scope="module")
 def demo_run(platform, tmp_path_factory):
-    """A run of the demo during which each service was killed once."""
+    """A run of the demo during which each server and each service was killed once."""
     folder = tmp_path_factory.mktemp("demo")
     name = platform.submit(folder, DEMO.format(attempts=3))
+    servers = platform.servers()
+    assert len(servers) == 2
+    for server in servers:
+        os.kill(server, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while server in platform.servers() or len(platform.servers()) < 2:
+            assert time.monotonic() < deadline, "a server did not come back"
+            time.sleep(0.05)
     killed = {}
     for service in SERVICES:
         deadline = time.monotonic() + 60

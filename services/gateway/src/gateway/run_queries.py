@@ -108,6 +108,13 @@ async def describe_run(connection: AsyncConnection, row: RowMapping) -> RunDetai
     unresolved = await connection.execute(
         _results(row["id"])
         .where(tries.c.reason.is_not(None), tries.c.outcome != Outcome.PASSED.value)
+        .order_by(None)  # what has no score first, since somebody may have to act on it
+        .order_by(
+            (tries.c.outcome == Outcome.ERRORED.value).desc(),
+            tries.c.agent,
+            tries.c.task,
+            tries.c.attempt,
+        )
         .limit(_MOST_PROBLEMS)
     )
     return RunDetail(
