@@ -21,7 +21,7 @@ from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue
 from gateway.problems import ProblemError, invalid
 
-_SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _bearer = HTTPBearer(auto_error=False, description="The token in the data folder's admin-token.")
 
 
@@ -83,7 +83,7 @@ async def caller(
     tokens: Tokens = request.app.state.tokens
     if not _matches(credentials, tokens.admin):
         raise _refused()
-    if not _SLUG.match(x_assay_workspace) or x_assay_workspace == MANAGED_WORKSPACE:
+    if not _SLUG.fullmatch(x_assay_workspace) or x_assay_workspace == MANAGED_WORKSPACE:
         message = "must be a workspace: small letters, digits and dashes"
         raise invalid([ConfigIssue(key="X-Assay-Workspace", message=message)])
     return Caller("admin", x_assay_workspace, request.state.request_id)

@@ -22,7 +22,8 @@ from assay_contracts.http import (
 )
 from assay_contracts.identifiers import MANAGED_WORKSPACE
 from assay_contracts.values import RunStatus, SyncStatus
-from gateway.read_models import benchmarks, checkpoints, not_ranked, runs, standings, tasks
+from gateway.read_models import benchmarks, not_ranked, runs, standings, tasks
+from gateway.run_queries import checkpoint
 
 ENDED = [status.value for status in RunStatus if status.is_terminal]
 
@@ -123,19 +124,16 @@ async def read_leaderboard(
         (Standing.model_validate(one) for one in found), key=lambda one: _place(one, metric)
     )
     unranked = await connection.scalars(
-        select(not_ranked.c.entry).where(
-            not_ranked.c.workspace == workspace, not_ranked.c.benchmark == row["id"]
-        )
+        select(not_ranked.c.entry)
+        .where(not_ranked.c.workspace == workspace, not_ranked.c.benchmark == row["id"])
+        .order_by(not_ranked.c.run, not_ranked.c.agent)
     )
-    marks = checkpoints("leaderboard")
-    sequence = await connection.scalar(
-        select(marks.c.sequence).where(marks.c.projection == "standings")
-    )
+    sequence = await checkpoint(connection, "leaderboard", "standings")
     return Leaderboard(
         benchmark_id=row["id"],
         benchmark_name=row["name"],
         metric=metric,
-        sequence=int(sequence or 0),
+        sequence=sequence,
         standings=listed,
         not_ranked=[NotRanked.model_validate(one) for one in unranked],
     )
@@ -153,8 +151,8 @@ def _place(standing: Standing, metric: Metric) -> tuple[float, float, str, int]:
         amount = amounts[metric]
         value = last if amount is None else amount.value
     else:
-        rate = standing.pass_at_1 if metric == "pass@1" else standing.pass_at_k[-1]
-        value = -rate.value
+        rates = [standing.pass_at_1] if metric == "pass@1" else standing.pass_at_k[-1:]
+        value = -rates[0].value if rates else last
     return standing.rank or last, value, str(standing.run_id), standing.agent
 
 

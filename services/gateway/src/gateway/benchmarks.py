@@ -1,8 +1,6 @@
 """Benchmarks and their leaderboards: list, add, show, synchronise, remove, rank."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter
 from rapidfuzz import process
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,19 +14,14 @@ from assay_contracts.http import (
     Page,
 )
 from assay_contracts.identifiers import new_id
-from assay_contracts.run_config import ConfigIssue
-from assay_contracts.values import CatalogueSource
+from gateway import answers, domain
 from gateway import benchmark_queries as queries
-from gateway import domain
 from gateway.access import CallerNow
-from gateway.desk import Desk, desk_of, stamp
+from gateway.desk import Desk, DeskNow, stamp
+from gateway.paging import Limit, Offset, page
 from gateway.problems import ProblemError, conflict, invalid, not_found
 
 router = APIRouter(prefix="/benchmarks", tags=["benchmarks"])
-
-DeskNow = Annotated[Desk, Depends(desk_of)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Offset = Annotated[int, Query(ge=0)]
 
 
 async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapping:
@@ -59,36 +52,23 @@ async def list_all(
     return page(items, total, offset)
 
 
-def page[Item](items: list[Item], total: int, offset: int) -> Page[Item]:
-    """A page, with the offset of the next one if there is one."""
-    end = offset + len(items)
-    return Page(items=items, total_count=total, next_offset=end if end < total else None)
-
-
 @router.post("", status_code=201, summary="Add a benchmark")
 async def add(body: AddBenchmark, asking: CallerNow, desk: DeskNow) -> BenchmarkEntry:
     """Add a dataset of a registry, a git repository or a folder; its tasks are read next."""
-    if isinstance(body.source, CatalogueSource):
-        message = "the catalogue's benchmarks are in every workspace already"
-        raise invalid([ConfigIssue(key="source.kind", message=message)])
     name = body.name or domain.default_name(body.source)
-    async with desk.reading() as connection:
-        if await queries.find_benchmark(connection, asking.workspace, name) is not None:
-            raise conflict(f"a benchmark called {name} is there already; choose another name")
-    benchmark = new_id()
-    await desk.decide_on_benchmark(
-        asking.workspace,
-        benchmark,
-        lambda _: domain.add(
-            benchmark,
-            name,
-            body.source,
-            stamp(asking.user),
-            asking.workspace,
-            asking.request_id,
-        ),
+    if issues := list(domain.adding_issues(name, body.source)):
+        raise invalid(issues)
+    event = domain.add(
+        new_id(), name, body.source, stamp(asking.user), asking.workspace, asking.request_id
     )
-    return await _entry(asking.workspace, str(benchmark), desk)
+    async with desk.alone_with_name(asking.workspace, name):
+        async with desk.reading() as connection:
+            if await queries.find_benchmark(connection, asking.workspace, name) is not None:
+                raise conflict(f"a benchmark called {name} is there already; choose another name")
+        shown = await desk.decide_on_benchmark(asking.workspace, event.benchmark, lambda _: event)
+    if not shown:
+        return answers.added(event)
+    return await _entry(asking.workspace, str(event.benchmark), desk)
 
 
 @router.get("/{ref:path}/leaderboard", summary="Show a benchmark's leaderboard")

@@ -5,19 +5,19 @@ again where it turned out to be stale; an answer waits (a little) for the read m
 so that what was just done can be read.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Annotated
 from uuid import UUID
 
 import structlog
-from fastapi import Request
-from sqlalchemy.dialects.postgresql import insert
+from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assay_contracts.benchmark_events import BenchmarkEvent
-from assay_contracts.envelope import Event, Stamp
-from assay_contracts.identifiers import new_id, new_run_name
+from assay_contracts.envelope import Event, EventTooLargeError, Stamp
+from assay_contracts.identifiers import new_id
 from assay_contracts.lifecycle import (
     BenchmarkLifecycle,
     RunLifecycle,
@@ -26,6 +26,7 @@ from assay_contracts.lifecycle import (
 )
 from assay_contracts.run_events import RunEvent
 from assay_kernel.blobs import BlobStore
+from assay_kernel.database import is_outage
 from assay_kernel.event_store import (
     Aggregate,
     EventStore,
@@ -34,10 +35,10 @@ from assay_kernel.event_store import (
     lifecycle_filter,
 )
 from assay_kernel.projection import wait_for_sequence
+from gateway import own_queries
 from gateway.domain import DecisionRefusedError
-from gateway.problems import conflict
+from gateway.problems import conflict, not_yet_there, too_large
 from gateway.run_queries import checkpoint
-from gateway.tables import run_names
 from gateway.vault import Vault
 
 _CATCH_UP_SECONDS = 5.0
@@ -60,11 +61,11 @@ class Desk:
         self.blobs = blobs
         self.vault = vault
         self._engine = engine
-        self._reader = reader
+        self._reader = reader.execution_options(isolation_level="REPEATABLE READ")
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection that can read every read model and write none."""
+        """One state of every read model, of which nothing can be written."""
         async with self._reader.connect() as connection:
             yield connection
 
@@ -73,8 +74,11 @@ class Desk:
         owner: str,
         benchmark: UUID,
         decide: Callable[[BenchmarkLifecycle], BenchmarkEvent],
-    ) -> None:
+    ) -> bool:
         """Take a decision on a benchmark and wait until the catalogue shows it.
+
+        Returns:
+            Whether the catalogue shows it by now.
 
         Raises:
             ProblemError: the benchmark's state does not allow it.
@@ -85,15 +89,15 @@ class Desk:
             (BenchmarkLifecycle(), evolve_benchmark),
             lambda loaded: decide(loaded.state),
         )
-        await self._caught_up("registry_sync", "catalogue", sequence)
+        return await self._caught_up("registry_sync", "catalogue", sequence)
 
     async def decide_on_run(
-        self,
-        workspace: str,
-        run: UUID,
-        decide: Callable[[RunLifecycle, Event | None], RunEvent],
-    ) -> None:
+        self, workspace: str, run: UUID, decide: Callable[[RunLifecycle], RunEvent]
+    ) -> bool:
         """Take a decision on a run and wait until the list of runs shows it.
+
+        Returns:
+            Whether the list shows it by now.
 
         Raises:
             ProblemError: the run's state does not allow it.
@@ -102,9 +106,14 @@ class Desk:
             RunEvent.stream,
             lifecycle_filter(workspace, run),
             (RunLifecycle(), evolve_run),
-            lambda loaded: decide(loaded.state, loaded.correlation),
+            lambda loaded: decide(loaded.state),
         )
-        await self._caught_up("run_scheduler", "runs", sequence)
+        return await self._caught_up("run_scheduler", "runs", sequence)
+
+    async def run_state(self, workspace: str, run: UUID) -> RunLifecycle:
+        """A run as the stream has it now, ahead of every read model."""
+        aggregate = lifecycle_filter(workspace, run)
+        return (await self.store.load(RunEvent.stream, aggregate, RunLifecycle(), evolve_run)).state
 
     async def _decide[S](
         self,
@@ -118,39 +127,50 @@ class Desk:
             loaded = await self.store.load(stream, aggregate, *fold)
             try:
                 event = decide(loaded)
-            except DecisionRefusedError as refusal:
-                raise conflict(str(refusal)) from refusal
-            try:
                 sequence = await self.store.append(
                     event, aggregate=aggregate, expected=loaded.sequence
                 )
+            except DecisionRefusedError as refusal:
+                raise conflict(str(refusal)) from refusal
+            except EventTooLargeError as error:
+                raise too_large(f"{error}: shorten the texts that were sent") from error
             except StaleStateError:
                 log.info("decision-stale", aggregate=aggregate)
                 continue
             log.info("decided", decision=event.type, correlation_id=str(event.correlation_id))
             return sequence
 
-    async def _caught_up(self, schema: str, projection: str, sequence: int) -> None:
+    async def _caught_up(self, schema: str, projection: str, sequence: int) -> bool:
+        """Wait for a read model. What was appended is done, so nothing here may fail the request:
+        a client that was told otherwise would do it twice."""
+
         async def current() -> int:
             async with self.reading() as connection:
                 return await checkpoint(connection, schema, projection)
 
-        if not await wait_for_sequence(current, sequence, within_seconds=_CATCH_UP_SECONDS):
+        try:
+            reached = await wait_for_sequence(current, sequence, within_seconds=_CATCH_UP_SECONDS)
+        except Exception as error:
+            if not (is_outage(error) or not_yet_there(error)):
+                raise
+            reached = False
+        if not reached:
             log.warning("read-model-lags", schema=schema, projection=projection)
+        return reached
 
-    async def reserve_name(self, workspace: str, run: UUID) -> str:
-        """A name that no other run of the workspace has had."""
-        while True:
-            name = new_run_name()
-            async with self._engine.begin() as connection:
-                kept = await connection.scalar(
-                    insert(run_names)
-                    .values(workspace=workspace, name=name, run=run)
-                    .on_conflict_do_nothing()
-                    .returning(run_names.c.name)
-                )
-            if kept is not None:
-                return name
+    async def begin_run(self, workspace: str, run: UUID, given: Mapping[str, str], by: str) -> str:
+        """Reserve a name for a run and keep the secrets given for it, both or neither."""
+        async with self._engine.begin() as connection:
+            name = await own_queries.reserve_run_name(connection, workspace, run)
+            await self.vault.keep_for_run(connection, workspace, run, given, by)
+        return name
+
+    @asynccontextmanager
+    async def alone_with_name(self, workspace: str, name: str) -> AsyncIterator[None]:
+        """Meanwhile nobody else, in any replica, adds a benchmark of this name."""
+        async with self._engine.begin() as connection:
+            await own_queries.hold_benchmark_name(connection, workspace, name)
+            yield
 
 
 def stamp(user: str) -> Stamp:
@@ -162,3 +182,6 @@ def desk_of(request: Request) -> Desk:
     """The desk of the application that serves the request."""
     desk: Desk = request.app.state.desk
     return desk
+
+
+DeskNow = Annotated[Desk, Depends(desk_of)]

@@ -1,5 +1,7 @@
 """The gateway's decisions, free of I/O: what is added, read again, removed, submitted, stopped."""
 
+from collections.abc import Iterator
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from assay_contracts.benchmark_events import (
@@ -10,9 +12,10 @@ from assay_contracts.benchmark_events import (
     RemovedData,
     SyncRequestedData,
 )
-from assay_contracts.envelope import Event, Stamp
+from assay_contracts.envelope import Stamp
 from assay_contracts.identifiers import MANAGED_WORKSPACE
 from assay_contracts.lifecycle import BenchmarkLifecycle, RunLifecycle
+from assay_contracts.run_config import ConfigIssue
 from assay_contracts.run_events import (
     ReasonData,
     RunStopRequested,
@@ -28,6 +31,11 @@ from assay_contracts.values import (
     SourceType,
     SyncStatus,
 )
+
+CUSTOM, FULL = "custom", "full"
+"""The task sets of a selection that is none of the published ones."""
+
+NO_CREDENTIALS = "must not carry a user or password: it is kept in events that all can read"
 
 
 class DecisionRefusedError(Exception):
@@ -45,6 +53,35 @@ def default_name(source: BenchmarkSource) -> str:
             return path.rstrip("/").rsplit("/", 1)[-1] or path
         case CatalogueSource(key=key):
             return key
+
+
+def adding_issues(name: str, source: BenchmarkSource) -> Iterator[ConfigIssue]:
+    """What keeps a benchmark from being added under a name."""
+    if not name.strip():
+        yield ConfigIssue(key="name", message="must not be blank")
+    if name.endswith(("/sync", "/leaderboard")):
+        message = "must not end in /sync or /leaderboard, which are addresses; choose another"
+        yield ConfigIssue(key="name", message=message)
+    match source:
+        case CatalogueSource():
+            message = "the catalogue's benchmarks are in every workspace already"
+            yield ConfigIssue(key="source.kind", message=message)
+        case GitSource(url=address) if carries_credentials(address):
+            yield ConfigIssue(key="source.url", message=NO_CREDENTIALS)
+        case RegistrySource(registry=str(address)) if carries_credentials(address):
+            yield ConfigIssue(key="source.registry", message=NO_CREDENTIALS)
+        case _:
+            pass
+
+
+def carries_credentials(address: str) -> bool:
+    """Whether a web address has a user or a password in front of its host."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    secret = parts.password is not None
+    return secret or (parts.scheme in {"http", "https"} and "@" in parts.netloc)
 
 
 def add(
@@ -113,16 +150,19 @@ def submit(
 
 
 def request_stop(
-    state: RunLifecycle, cause: Event, run: UUID, reason: str, stamp: Stamp, request: UUID
+    state: RunLifecycle, run: UUID, reason: str, stamp: Stamp, workspace: str, request: UUID
 ) -> RunStopRequested:
     """Ask a run to stop.
 
     Raises:
-        DecisionRefusedError: it has ended, or was asked before.
+        DecisionRefusedError: it is not there, has ended, or was asked before.
     """
+    if state.submitted is None:
+        raise DecisionRefusedError("the run was never submitted")
     if state.status.is_terminal:
         raise DecisionRefusedError(f"the run has ended: it is {state.status.value}")
     if state.stop_requested is not None:
         raise DecisionRefusedError("the run was asked to stop already and is stopping")
-    envelope = stamp.following(cause) | {"correlation_id": request, "run": run}
-    return RunStopRequested.model_validate(envelope | {"data": ReasonData(reason=reason)})
+    return RunStopRequested.model_validate(
+        stamp.beginning(workspace, request) | {"run": run, "data": ReasonData(reason=reason)}
+    )

@@ -9,12 +9,14 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from nats.errors import Error as NatsError
 from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem, ProblemCode
 from assay_contracts.run_config import ConfigIssue
 from assay_kernel.database import is_outage
+from gateway.vault import NoMasterKeyError
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +28,8 @@ _CODES = {
     413: ProblemCode.TOO_LARGE,
     503: ProblemCode.UNAVAILABLE,
 }
-_UNDEFINED_TABLE = "42P01"
+_NOT_YET_THERE = {"42P01", "42703", "3F000"}
+"""PostgreSQL's codes for a missing table, column or schema: another service has yet to migrate."""
 
 
 class ProblemError(Exception):
@@ -70,13 +73,21 @@ def invalid(issues: Sequence[ConfigIssue]) -> ProblemError:
     return ProblemError(ProblemCode.VALIDATION, 422, detail, issues=issues)
 
 
+def too_large(detail: str) -> ProblemError:
+    """What was sent does not fit into an event."""
+    return ProblemError(ProblemCode.TOO_LARGE, 413, detail)
+
+
 def unavailable(detail: str) -> ProblemError:
     """A part of the platform does not answer for the moment."""
     return ProblemError(ProblemCode.UNAVAILABLE, 503, detail, headers={"Retry-After": "1"})
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Let every error of the application leave as a problem."""
+    """Let the errors that endpoints and framework raise leave as problems.
+
+    The rest is translated at the boundary, outside of the framework.
+    """
 
     @app.exception_handler(ProblemError)
     async def ours(_: Request, error: ProblemError) -> Response:
@@ -85,7 +96,9 @@ def answer_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def framework(_: Request, error: HTTPException) -> Response:
         code = _CODES.get(error.status_code, ProblemCode.VALIDATION)
-        return problem_response(ProblemError(code, error.status_code, str(error.detail)))
+        headers = None if error.headers is None else dict(error.headers)
+        problem = ProblemError(code, error.status_code, str(error.detail), headers=headers)
+        return problem_response(problem)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> Response:
@@ -97,21 +110,27 @@ def answer_problems(app: FastAPI) -> None:
         ]
         return problem_response(invalid(issues))
 
-    @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> Response:
-        return problem_response(translated(error, request))
+
+_OUTAGES = (NatsError, TimeoutError, PoolTimeoutError)
+
+
+def not_yet_there(error: Exception) -> bool:
+    """True where another service's tables have yet to be made."""
+    return (
+        isinstance(error, ProgrammingError)
+        and getattr(error.orig, "sqlstate", None) in _NOT_YET_THERE
+    )
 
 
 def translated(error: Exception, request: Request) -> ProblemError:
     """The problem that an error of no type of ours means."""
     if isinstance(error, ProblemError):
         return error
-    starting = isinstance(error, ProgrammingError) and (
-        getattr(error.orig, "sqlstate", None) == _UNDEFINED_TABLE
-    )
-    if starting or is_outage(error) or isinstance(error, NatsError | TimeoutError):
+    if not_yet_there(error) or is_outage(error) or isinstance(error, _OUTAGES):
         log.warning("unavailable", path=request.url.path, error=type(error).__name__)
         return unavailable("a part of the platform does not answer yet; try again in a moment")
+    if isinstance(error, NoMasterKeyError):
+        return unavailable(str(error))
     log.error("internal-error", path=request.url.path, exc_info=error)
     request_id = getattr(request.state, "request_id", "unknown")
     return ProblemError(

@@ -5,16 +5,20 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import RowMapping, Select, func, or_, select
+from sqlalchemy import ARRAY, Integer, RowMapping, Select, any_, func, literal, or_, select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.http import AgentRow, ResultRow, RunDetail, RunEntry
-from assay_contracts.run_config import Agent
+from assay_contracts.identifiers import parse_positions
+from assay_contracts.run_config import Agent, Execution
 from assay_contracts.run_events import Durations, SubmittedData, Usage
 from assay_contracts.values import Outcome, RunStatus
-from gateway.read_models import agent_metrics, checkpoints, runs, tries
+from gateway.domain import CUSTOM
+from gateway.read_models import agent_metrics, checkpoints, runs, tasks, tries
 
 _MOST_PROBLEMS = 200
+_WAITING = {RunStatus.PENDING, RunStatus.QUEUED}
 
 
 async def checkpoint(connection: AsyncConnection, schema: str, projection: str) -> int:
@@ -105,15 +109,15 @@ async def describe_run(connection: AsyncConnection, row: RowMapping) -> RunDetai
     submitted = SubmittedData.model_validate(row["submitted"])
     found = await connection.execute(select(agent_metrics).where(agent_metrics.c.run == row["id"]))
     measured = {one["agent"]: one for one in found.mappings()}
+    results, shown = _results(row["id"])
     unresolved = await connection.execute(
-        _results(row["id"])
-        .where(tries.c.reason.is_not(None), tries.c.outcome != Outcome.PASSED.value)
+        results.where(shown.reason.is_not(None), shown.outcome != Outcome.PASSED.value)
         .order_by(None)  # what has no score first, since somebody may have to act on it
         .order_by(
-            (tries.c.outcome == Outcome.ERRORED.value).desc(),
-            tries.c.agent,
-            tries.c.task,
-            tries.c.attempt,
+            (shown.outcome == Outcome.ERRORED.value).desc(),
+            shown.agent,
+            shown.task,
+            shown.attempt,
         )
         .limit(_MOST_PROBLEMS)
     )
@@ -124,7 +128,7 @@ async def describe_run(connection: AsyncConnection, row: RowMapping) -> RunDetai
         benchmark_key=submitted.benchmark.key,
         selection=submitted.selection,
         environment=submitted.environment,
-        config=_config(submitted),
+        config=_config(submitted, await _chosen_tasks(connection, submitted)),
         secret_scopes=submitted.secret_scopes,
         agents=[
             _agent(index, agent, RunStatus(row["status"]), submitted, measured.get(index))
@@ -134,18 +138,39 @@ async def describe_run(connection: AsyncConnection, row: RowMapping) -> RunDetai
     )
 
 
-def _config(submitted: SubmittedData) -> dict[str, Any]:
-    """The configuration with every default filled in, in the sections of the file."""
+async def _chosen_tasks(connection: AsyncConnection, submitted: SubmittedData) -> list[str]:
+    """The tasks of a selection of one's own, without those that its categories hold already."""
     selection = submitted.selection
+    if selection.positions is None or selection.task_set != CUSTOM:
+        return []
+    places = literal(parse_positions(selection.positions), ARRAY(Integer))
+    found = await connection.scalars(
+        select(tasks.c.name)
+        .where(
+            tasks.c.sync == submitted.benchmark.sync,
+            tasks.c.position == any_(places),
+            func.coalesce(tasks.c.category, "").not_in(selection.categories),
+        )
+        .order_by(tasks.c.position)
+    )
+    return list(found)
+
+
+def _config(submitted: SubmittedData, task_names: list[str]) -> dict[str, Any]:
+    """The configuration with every default filled in; submitting it again asks for the same."""
+    selection = submitted.selection
+    chosen: dict[str, Any] = {}
+    if selection.task_set == CUSTOM:
+        chosen = {"categories": list(selection.categories), "task_names": task_names}
+    elif selection.positions is not None:
+        chosen = {"task_set": selection.task_set}
     return {
         "experiment": {"benchmark": submitted.benchmark.key},
-        "tasks": {
-            "task_set": selection.task_set,
-            "categories": list(selection.categories),
-            "task_count": selection.task_count,
-        },
+        "tasks": chosen,
         "agents": [agent.model_dump(exclude_none=True) for agent in submitted.agents],
-        "execution": submitted.execution.model_dump(exclude_none=True),
+        "execution": submitted.execution.model_dump(
+            include=set(Execution.model_fields), exclude_none=True
+        ),
         "verifier": {"required": list(submitted.verifier_secrets)},
         "secrets": {"required": list(submitted.run_secrets)},
         "env": dict(submitted.env),
@@ -163,13 +188,12 @@ def _agent(
     found: dict[str, Any] = {} if measured is None else dict(measured)
     counts = {outcome.value: int(found.get(outcome.value) or 0) for outcome in Outcome}
     ingested = sum(counts.values())
+    is_complete = ingested - counts[Outcome.CANCELLED.value] >= expected
     return AgentRow(
         index=index,
         harness=agent.harness,
         model=agent.model_label,
-        status=RunStatus.FINISHED
-        if ingested >= expected and status is RunStatus.RUNNING
-        else status,
+        status=RunStatus.FINISHED if is_complete and status not in _WAITING else status,
         expected_results=expected,
         ingested_results=ingested,
         **counts,
@@ -184,39 +208,22 @@ def _agent(
     )
 
 
-def _results(run: UUID) -> Select[Any]:
-    """The counted try of each slot, or its latest one where none is counted."""
-    newest = (
-        select(
-            tries,
-            func.row_number()
-            .over(
-                partition_by=tries.c.slot,
-                order_by=(
-                    tries.c.counted.desc(),
-                    tries.c.try_number.desc(),
-                    tries.c.delivery.desc(),
-                ),
-            )
-            .label("place"),
-        )
+def _results(run: UUID) -> tuple[Select[Any], Any]:
+    """The counted try of each slot, or its latest where none is counted; and its columns."""
+    chosen = (
+        select(tries)
         .where(tries.c.run == run)
+        .ext(distinct_on(tries.c.slot))
+        .order_by(
+            tries.c.slot,
+            tries.c.counted.desc(),
+            tries.c.try_number.desc(),
+            tries.c.delivery.desc(),
+        )
         .subquery()
     )
-    chosen = select(newest.c.slot, newest.c.try_number, newest.c.delivery).where(
-        newest.c.place == 1
-    )
-    picked = chosen.subquery()
-    return (
-        select(tries)
-        .join(
-            picked,
-            (tries.c.slot == picked.c.slot)
-            & (tries.c.try_number == picked.c.try_number)
-            & (tries.c.delivery == picked.c.delivery),
-        )
-        .order_by(tries.c.agent, tries.c.task, tries.c.attempt)
-    )
+    shown = chosen.c
+    return select(chosen).order_by(shown.agent, shown.task, shown.attempt), shown
 
 
 async def list_results(
@@ -229,11 +236,11 @@ async def list_results(
     offset: int,
 ) -> tuple[list[ResultRow], int]:
     """A page of a run's results by agent, task and attempt, and how many there are."""
-    query = _results(run)
+    query, shown = _results(run)
     if agent is not None:
-        query = query.where(tries.c.agent == agent)
+        query = query.where(shown.agent == agent)
     if outcome is not None:
-        query = query.where(tries.c.outcome == outcome.value)
+        query = query.where(shown.outcome == outcome.value)
     total = await connection.scalar(
         select(func.count()).select_from(query.order_by(None).subquery())
     )
@@ -243,9 +250,28 @@ async def list_results(
 
 async def find_result(connection: AsyncConnection, run: UUID, slot: UUID) -> ResultRow | None:
     """The result of one slot."""
-    found = await connection.execute(_results(run).where(tries.c.slot == slot))
+    results, shown = _results(run)
+    found = await connection.execute(results.where(shown.slot == slot))
     row = found.mappings().first()
     return None if row is None else _result(row)
+
+
+async def seconds_of(
+    connection: AsyncConnection, run: UUID, slots: Sequence[UUID]
+) -> dict[tuple[UUID, int, int], float]:
+    """Seconds that each try of some slots took, by slot, try and delivery."""
+    found = await connection.execute(
+        select(tries.c.slot, tries.c.try_number, tries.c.delivery, tries.c.seconds).where(
+            tries.c.run == run, tries.c.slot.in_(slots)
+        )
+    )
+    return {(row.slot, row.try_number, row.delivery): row.seconds for row in found}
+
+
+async def run_status(connection: AsyncConnection, run: UUID) -> RunStatus | None:
+    """What a run is doing; None where the read model has no such run."""
+    found = await connection.scalar(select(runs.c.status).where(runs.c.id == run))
+    return None if found is None else RunStatus(found)
 
 
 def _result(row: RowMapping) -> ResultRow:

@@ -11,7 +11,6 @@ from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.responses import Response
 
-from assay_contracts.envelope import Event
 from assay_contracts.http import (
     EventPage,
     LogPage,
@@ -22,23 +21,22 @@ from assay_contracts.http import (
     StopRun,
     SubmitRun,
 )
-from assay_contracts.lifecycle import RunLifecycle
-from assay_contracts.run_config import Agent
-from assay_contracts.run_events import RunEvent, SubmittedData
+from assay_contracts.run_events import SubmittedData
 from assay_contracts.values import Outcome, RunStatus
 from assay_kernel.blobs import BlobMissingError
-from gateway import domain, run_events
+from gateway import answers, domain, run_events, run_log
 from gateway import run_queries as queries
 from gateway.access import CallerNow
-from gateway.benchmarks import DeskNow, Limit, Offset, page
 from gateway.benchmarks import find as find_benchmark
-from gateway.desk import Desk, stamp
+from gateway.desk import Desk, DeskNow, stamp
+from gateway.paging import LARGEST_SEQUENCE, After, Limit, Offset, page
 from gateway.problems import not_found
 from gateway.submissions import submit_run
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
-After = Annotated[int, Query(ge=0)]
+AgentIndex = Annotated[int | None, Query(ge=0, le=1000)]
+LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST_SEQUENCE)]
 
 
 async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapping:
@@ -52,8 +50,10 @@ async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapp
 @router.post("", status_code=201, summary="Submit a run")
 async def submit(body: SubmitRun, asking: CallerNow, desk: DeskNow) -> RunEntry:
     """Check everything, then append `submitted`; nothing is half done where it is refused."""
-    run = await submit_run(body, asking, desk)
-    return await _entry(asking.workspace, str(run), desk)
+    event, shown = await submit_run(body, asking, desk)
+    if not shown:
+        return answers.submitted(event)
+    return await _entry(asking.workspace, str(event.run), desk)
 
 
 @router.get("", summary="List the runs of the workspace")
@@ -88,7 +88,7 @@ async def results(
     ref: str,
     asking: CallerNow,
     desk: DeskNow,
-    agent: int | None = None,
+    agent: AgentIndex = None,
     outcome: Outcome | None = None,
     limit: Limit = 100,
     offset: Offset = 0,
@@ -117,13 +117,14 @@ async def artifact(
     """One file, streamed; always as a download, since a sandbox wrote it."""
     for listed in await _manifest(ref, slot_id, asking.workspace, desk):
         if listed["path"] == path:
+            if not await desk.blobs.holds(listed["sha256"]):
+                raise not_found(f"{path} is no longer in the blob store")
             return StreamingResponse(
                 _pieces(desk, listed["sha256"]),
                 media_type="application/octet-stream",
                 headers={
                     "Content-Length": str(listed["size"]),
                     "Content-Disposition": "attachment",
-                    "X-Content-Type-Options": "nosniff",
                 },
             )
     raise not_found(f"the result has no artifact {path}")
@@ -163,13 +164,13 @@ async def events(
     desk: DeskNow,
     after: After = 0,
     limit: Limit = 200,
-    last_event_id: Annotated[int | None, Header()] = None,
+    last_event_id: LastEventId = None,
 ) -> EventPage | Response:
     """As stored, in stream order. `Accept: text/event-stream` follows them live."""
     async with desk.reading() as connection:
         run = (await find(connection, asking.workspace, ref))["id"]
     if "text/event-stream" in request.headers.get("accept", ""):
-        return run_events.live(
+        return await run_events.live(
             desk.store,
             asking.workspace,
             run,
@@ -186,10 +187,12 @@ async def logs(
     """One readable line an event, from submission through the end."""
     async with desk.reading() as connection:
         row = await find(connection, asking.workspace, ref)
-    agents: list[Agent] = list(SubmittedData.model_validate(row["submitted"]).agents)
-    return await run_events.log_page(
-        desk.store, asking.workspace, row["id"], agents, after=after, limit=limit
+    told = await run_events.run_messages(
+        desk.store, asking.workspace, row["id"], after=after, limit=limit
     )
+    async with desk.reading() as connection:
+        seconds = await queries.seconds_of(connection, row["id"], run_log.graded_slots(told))
+    return run_log.log_page(told, SubmittedData.model_validate(row["submitted"]), seconds)
 
 
 @router.post("/{ref}/stop", summary="Stop a run")
@@ -199,12 +202,13 @@ async def stop(ref: str, asking: CallerNow, desk: DeskNow, body: StopRun | None 
     async with desk.reading() as connection:
         run: UUID = (await find(connection, asking.workspace, ref))["id"]
 
-    def decide(state: RunLifecycle, cause: Event | None) -> RunEvent:
-        if cause is None:
-            raise domain.DecisionRefusedError("the run has no events yet")
-        return domain.request_stop(state, cause, run, reason, stamp(asking.user), asking.request_id)
-
-    await desk.decide_on_run(asking.workspace, run, decide)
+    await desk.decide_on_run(
+        asking.workspace,
+        run,
+        lambda state: domain.request_stop(
+            state, run, reason, stamp(asking.user), asking.workspace, asking.request_id
+        ),
+    )
     return await _entry(asking.workspace, str(run), desk)
 
 

@@ -13,12 +13,12 @@ from assay_contracts.run_config import (
     ProviderModel,
 )
 from assay_contracts.run_events import SubmittedData
-from assay_contracts.values import RunStatus
 from gateway import run_queries
 from gateway.access import CallerNow, runner
-from gateway.benchmarks import DeskNow
+from gateway.desk import DeskNow
+from gateway.own_queries import USER, Record
 from gateway.problems import ProblemError, conflict, invalid, not_found
-from gateway.vault import USER, Record, seal
+from gateway.vault import PublicKeyError, SecretUnreadableError, seal
 
 router = APIRouter(prefix="/secrets", tags=["secrets"])
 internal = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(runner)])
@@ -34,7 +34,7 @@ async def list_all(asking: CallerNow, desk: DeskNow) -> Page[SecretEntry]:
 @router.put("/{name}", summary="Set a secret")
 async def keep(name: str, body: SetSecret, asking: CallerNow, desk: DeskNow) -> SecretEntry:
     """Keep a value, encrypted; there is no way to read it back."""
-    if not SECRET_NAME.match(name):
+    if not SECRET_NAME.fullmatch(name):
         message = "must be capitals, digits and underscores, starting with a letter"
         raise invalid([ConfigIssue(key="name", message=message)])
     owner = asking.user if body.scope == USER else ""
@@ -62,16 +62,20 @@ async def claim(body: ClaimSecrets, desk: DeskNow) -> SealedSecrets:
         row = await run_queries.find_run(connection, body.workspace, str(body.run))
     if row is None:
         raise not_found("there is no such run")
-    if RunStatus(row["status"]).is_terminal:
+    state = await desk.run_state(body.workspace, body.run)
+    if state.submitted is None or state.status.is_terminal:
         await desk.vault.drop_run(body.run)
         raise conflict("the run has ended; its secrets are no longer handed out")
-    allowed = _referred_to(SubmittedData.model_validate(row["submitted"]))
+    allowed = _referred_to(state.submitted)
     refused = sorted(set(body.names) - allowed)
     if refused:
         raise ProblemError(
             ProblemCode.FORBIDDEN, 403, f"the run does not refer to {', '.join(refused)}"
         )
-    values = await desk.vault.values(body.workspace, row["submitted_by"], body.run, body.names)
+    try:
+        values = await desk.vault.values(body.workspace, row["submitted_by"], body.run, body.names)
+    except SecretUnreadableError as error:
+        raise conflict(str(error)) from error
     missing = [name for name in body.names if name not in values]
     if missing:
         raise ProblemError(
@@ -80,7 +84,10 @@ async def claim(body: ClaimSecrets, desk: DeskNow) -> SealedSecrets:
             f"secrets are missing: {', '.join(missing)}",
             details={"missing": missing},
         )
-    return SealedSecrets(sealed=seal(values, body.public_key))
+    try:
+        return SealedSecrets(sealed=seal(values, body.public_key))
+    except PublicKeyError as error:
+        raise invalid([ConfigIssue(key="public_key", message=str(error))]) from error
 
 
 def _referred_to(submitted: SubmittedData) -> set[str]:

@@ -3,19 +3,21 @@
 Every mistake is found before any is told.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz import process
 
 from assay_contracts.http import TaskRow
 from assay_contracts.identifiers import format_positions
-from assay_contracts.run_config import Agent, ConfigIssue, RunConfig, Tasks
+from assay_contracts.run_config import Agent, ConfigIssue, Execution, Tasks
 from assay_contracts.run_events import ResolvedExecution
 from assay_contracts.values import BenchmarkRules, Selection, SourceType, TaskSet
+from gateway.domain import CUSTOM, FULL
+from gateway.drafts import Draft
 
-_CUSTOM = "custom"
-_FULL = "full"
+_MOST_GUESSES = 20
+"""For how many unknown names near ones are looked for: a long list of them takes its time."""
 
 
 @dataclass(frozen=True)
@@ -38,36 +40,42 @@ class Resolved:
     issues: tuple[ConfigIssue, ...]
 
 
-def resolve(config: RunConfig, offer: Offer) -> Resolved:
-    """Hold a configuration against what the benchmark offers."""
+def resolve(draft: Draft, offer: Offer) -> Resolved:
+    """Hold a submission against what the benchmark offers; unreadable sections are passed over."""
     issues: list[ConfigIssue] = []
-    selection = _select(config.tasks, offer, issues)
+    selection = _select(draft.tasks or Tasks(), offer, issues)
     agents = tuple(
-        _agent(index, agent, offer.rules, issues) for index, agent in enumerate(config.agents)
+        _agent(index, agent, offer.rules, issues) for index, agent in draft.agents.items()
     )
-    issues.extend(_judge_issues(config, offer.rules))
-    if config.verifier.required and offer.source_type is SourceType.MANAGED:
+    if draft.execution is not None:
+        issues.extend(_judge_issues(draft.execution, offer.rules))
+    asks_verifier = draft.verifier is not None and bool(draft.verifier.required)
+    if asks_verifier and offer.source_type is SourceType.MANAGED:
         issues.append(
             ConfigIssue(key="verifier", message="is for registry datasets; this one is managed")
         )
-    execution = config.execution
-    rules = offer.rules
     return Resolved(
         selection=selection,
         agents=agents,
-        execution=ResolvedExecution(
-            attempts_per_task=execution.attempts_per_task,
-            max_concurrent_attempts=execution.max_concurrent_attempts,
-            timeout_multiplier=execution.timeout_multiplier,
-            max_retries=execution.max_retries,
-            pass_threshold=rules.pass_threshold
-            if execution.pass_threshold is None
-            else execution.pass_threshold,
-            reward_key=rules.reward_key,
-            judge_model=execution.judge_model or rules.judge_model_default,
-            judge_api_key_secret=execution.judge_api_key_secret,
-        ),
+        execution=_execution(draft.execution or Execution(), offer.rules),
         issues=tuple(issues),
+    )
+
+
+def _execution(asked: Execution, rules: BenchmarkRules) -> ResolvedExecution:
+    judge = asked.judge_model
+    if judge is None and rules.requires_judge_model:
+        judge = rules.judge_model_default
+    threshold = asked.pass_threshold
+    return ResolvedExecution(
+        attempts_per_task=asked.attempts_per_task,
+        max_concurrent_attempts=asked.max_concurrent_attempts,
+        timeout_multiplier=asked.timeout_multiplier,
+        max_retries=asked.max_retries,
+        pass_threshold=rules.pass_threshold if threshold is None else threshold,
+        reward_key=rules.reward_key,
+        judge_model=judge,
+        judge_api_key_secret=asked.judge_api_key_secret,
     )
 
 
@@ -85,12 +93,16 @@ def _agent(index: int, agent: Agent, rules: BenchmarkRules, issues: list[ConfigI
     return agent.model_copy(update={"harness": rules.default_harness})
 
 
-def _judge_issues(config: RunConfig, rules: BenchmarkRules) -> Iterator[ConfigIssue]:
-    execution = config.execution
+def _judge_issues(execution: Execution, rules: BenchmarkRules) -> Iterator[ConfigIssue]:
     needs_key = rules.requires_judge_model or rules.requires_judge_api_key
     if execution.judge_model is not None and not rules.requires_judge_model:
         why = "the benchmark pins its own grader" if needs_key else "the benchmark has no judge"
         yield ConfigIssue(key="execution.judge_model", message=f"is not allowed: {why}")
+    nobody_judges = execution.judge_model is None and rules.judge_model_default is None
+    if rules.requires_judge_model and nobody_judges:
+        yield ConfigIssue(
+            key="execution.judge_model", message="is required: the benchmark names no default"
+        )
     if execution.judge_api_key_secret is not None and not needs_key:
         yield ConfigIssue(
             key="execution.judge_api_key_secret",
@@ -104,34 +116,33 @@ def _judge_issues(config: RunConfig, rules: BenchmarkRules) -> Iterator[ConfigIs
 
 def _select(tasks: Tasks, offer: Offer, issues: list[ConfigIssue]) -> Selection:
     found = len(issues)
+    name, categories = FULL, tuple[str, ...]()
     if tasks.task_set is not None:
-        chosen = _of_set(tasks.task_set, offer, issues)
-        name = tasks.task_set
+        chosen, name = _of_set(tasks.task_set, offer, issues), tasks.task_set
     elif tasks.categories or tasks.task_names:
         chosen = _of_categories(tasks, offer, issues) | _of_names(tasks, offer, issues)
-        name = _CUSTOM
+        name, categories = CUSTOM, tuple(tasks.categories)
     else:
-        chosen, name = set(range(len(offer.tasks))), _FULL
+        chosen = set(range(len(offer.tasks)))
     runnable = {place for place in chosen if offer.tasks[place].unavailable is None}
     if not runnable and len(issues) == found:
         issues.append(ConfigIssue(key="tasks", message="nothing that can be run is left"))
     return Selection(
         task_set=name,
-        positions=None if name == _FULL else format_positions(runnable),
-        categories=tuple(tasks.categories) if name == _CUSTOM else (),
+        positions=None if name == FULL else format_positions(runnable),
+        categories=categories,
         task_count=max(len(runnable), 1),
     )
 
 
 def _of_set(name: str, offer: Offer, issues: list[ConfigIssue]) -> set[int]:
-    published = {one.name: one for one in offer.task_sets}
+    # A published set must not pass for the whole list, or for a selection of somebody's own.
+    published = {one.name: one for one in offer.task_sets if one.name not in {FULL, CUSTOM}}
     if name not in published:
-        known = ", ".join(sorted(published)) or "none"
-        issues.append(
-            ConfigIssue(
-                key="tasks.task_set", message=f"the benchmark has no set {name}; it has {known}"
-            )
-        )
+        more = f"; it has {', '.join(sorted(published)) or 'none'}"
+        if name == FULL:
+            more = "; leave task_set out to run every task"
+        issues.append(_unknown("tasks.task_set", "set", name, sorted(published), more))
         return set()
     wanted = set(published[name].tasks)
     return {place for place, task in enumerate(offer.tasks) if task.name in wanted}
@@ -139,34 +150,47 @@ def _of_set(name: str, offer: Offer, issues: list[ConfigIssue]) -> set[int]:
 
 def _of_categories(tasks: Tasks, offer: Offer, issues: list[ConfigIssue]) -> set[int]:
     known = sorted({task.category for task in offer.tasks if task.category is not None})
-    for index, category in enumerate(tasks.categories):
-        if category not in known:
-            issues.append(_unknown(f"tasks.categories[{index}]", "category", category, known))
-    return {
-        place for place, task in enumerate(offer.tasks) if task.category in set(tasks.categories)
+    unknown = {
+        f"tasks.categories[{index}]": category
+        for index, category in enumerate(tasks.categories)
+        if category not in known
     }
+    issues.extend(_all_unknown(unknown, "category", known))
+    wanted = set(tasks.categories)
+    return {place for place, task in enumerate(offer.tasks) if task.category in wanted}
 
 
 def _of_names(tasks: Tasks, offer: Offer, issues: list[ConfigIssue]) -> set[int]:
     places = {task.name: place for place, task in enumerate(offer.tasks)}
     chosen: set[int] = set()
+    unknown: dict[str, str] = {}
     for index, name in enumerate(tasks.task_names):
         key = f"tasks.task_names[{index}]"
         if name not in places:
-            issues.append(_unknown(key, "task", name, list(places)))
+            unknown[key] = name
             continue
         reason = offer.tasks[places[name]].unavailable
         if reason is not None:
             issues.append(ConfigIssue(key=key, message=f"{name} cannot be run: {reason}"))
             continue
         chosen.add(places[name])
+    issues.extend(_all_unknown(unknown, "task", list(places)))
     return chosen
 
 
-def _unknown(key: str, kind: str, name: str, known: Sequence[str]) -> ConfigIssue:
-    near = process.extractOne(name, known, score_cutoff=60)
+def _all_unknown(
+    unknown: Mapping[str, str], kind: str, known: Sequence[str]
+) -> Iterator[ConfigIssue]:
+    for place, (key, name) in enumerate(unknown.items()):
+        yield _unknown(key, kind, name, known if place < _MOST_GUESSES else ())
+
+
+def _unknown(key: str, kind: str, name: str, known: Sequence[str], more: str = "") -> ConfigIssue:
+    """The nearest name is the correction; two more that come near stand in the message."""
+    near = [str(one[0]) for one in process.extract(name, known, limit=3, score_cutoff=60)]
+    also = f"; near are also {' and '.join(near[1:])}" if len(near) > 1 and not more else ""
     return ConfigIssue(
         key=key,
-        message=f"the benchmark has no {kind} {name}",
-        key_correction=None if near is None else str(near[0]),
+        message=f"the benchmark has no {kind} {name}{more}{also}",
+        key_correction=near[0] if near else None,
     )

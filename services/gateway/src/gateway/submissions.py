@@ -1,89 +1,103 @@
 """Submitting a run: everything is checked, and only then is anything done."""
 
-import re
 from collections.abc import Sequence
-from uuid import UUID
+from dataclasses import dataclass
 
 from sqlalchemy import RowMapping
 
-from assay_contracts.envelope import Event, EventTooLargeError
+from assay_contracts.envelope import EventTooLargeError
 from assay_contracts.http import SubmitRun, TaskRow
 from assay_contracts.identifiers import new_id
 from assay_contracts.lifecycle import RunLifecycle
 from assay_contracts.problems import ProblemCode
-from assay_contracts.run_config import (
-    ConfigIssue,
-    InvalidRunConfigError,
-    RunConfig,
-    parse_run_config,
-)
-from assay_contracts.run_events import RunEvent, SubmittedData
+from assay_contracts.run_config import ConfigIssue, RunConfig
+from assay_contracts.run_events import RunEvent, RunSubmitted, SubmittedData
 from assay_contracts.values import BenchmarkPin, BenchmarkRules, SourceType, SyncStatus, TaskSet
 from gateway import benchmark_queries, domain
 from gateway.access import Caller
-from gateway.benchmarks import find
+from gateway.benchmarks import unknown
 from gateway.desk import Desk, stamp
-from gateway.problems import ProblemError, invalid
+from gateway.drafts import Draft, read_draft
+from gateway.own_queries import RUN
+from gateway.problems import ProblemError, invalid, too_large
 from gateway.selections import Offer, Resolved, resolve
 from gateway.system import ask_runners
-from gateway.vault import RUN, Record
 
-_ENVIRONMENT = re.compile(r"^[a-z][a-z0-9-]*$")
+_LONGEST_NAME = "x" * 80
 
 
-async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> UUID:
-    """Check a submission and append it; returns the run's id.
+@dataclass(frozen=True)
+class Checked:
+    """A submission in which there is nothing wrong."""
+
+    config: RunConfig
+    benchmark: RowMapping
+    resolved: Resolved
+    scopes: dict[str, str]
+
+
+async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> tuple[RunSubmitted, bool]:
+    """Check a submission and append it; returns the event, and whether the run can be read by now.
 
     Raises:
         ProblemError: with every mistake; then nothing was done.
     """
-    config, issues = _parsed(body)
-    if config is None:
-        raise invalid(issues)
-    if not issues and body.environment is not None:
-        issues += await _environment_issues(body.environment, desk)
-    async with desk.reading() as connection:
-        benchmark = await find(connection, asking.workspace, config.experiment.benchmark)
-        listed = await benchmark_queries.task_rows(connection, benchmark["sync"])
-    _require_ready(benchmark)
-    resolved = resolve(config, _offer(benchmark, listed))
-    if issues or resolved.issues:
-        raise invalid([*issues, *resolved.issues])
-    scopes = await _scopes(config, body, asking, desk)
+    checked = await _check(read_draft(body), body, asking, desk)
     run = new_id()
-    data = SubmittedData(
-        name=await desk.reserve_name(asking.workspace, run),
-        benchmark=_pin(benchmark),
-        selection=resolved.selection,
-        agents=resolved.agents,
-        execution=resolved.execution,
-        environment=body.environment,
-        env=config.env,
-        verifier_secrets=tuple(config.verifier.required),
-        run_secrets=tuple(config.secrets.required),
-        secret_scopes=scopes,
-        expected_results=_results(resolved),
-    )
-    await _append(run, data, body, asking, desk)
-    return run
-
-
-def _parsed(body: SubmitRun) -> tuple[RunConfig | None, list[ConfigIssue]]:
-    issues: list[ConfigIssue] = []
-    config = None
+    data = _submitted(checked, body)
+    event = domain.submit(run, data, stamp(asking.user), asking.workspace, asking.request_id)
     try:
-        config = parse_run_config(body.config)
-    except InvalidRunConfigError as error:
-        issues.extend(error.issues)
-    if body.environment is not None and not _ENVIRONMENT.match(body.environment):
-        issues.append(ConfigIssue(key="environment", message="must be small letters and dashes"))
-    allowed = set() if config is None else set(config.secrets.required)
-    issues.extend(
-        ConfigIssue(key=f"secrets.{name}", message="is not in [secrets].required")
-        for name in body.secrets
-        if config is not None and name not in allowed
-    )
-    return config, issues
+        event.to_bytes()
+    except EventTooLargeError as error:
+        message = "shorten env and extra_headers, or choose categories instead of names"
+        raise too_large(f"{error}: {message}") from error
+    name = await desk.begin_run(asking.workspace, run, body.secrets, asking.user)
+    named = event.model_copy(update={"data": data.model_copy(update={"name": name})})
+
+    def first(state: RunLifecycle) -> RunEvent:
+        if state.submitted is not None:
+            raise domain.DecisionRefusedError("the run was submitted already")
+        return named
+
+    return named, await desk.decide_on_run(asking.workspace, run, first)
+
+
+async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> Checked:
+    """Find every mistake of every kind before the first is told.
+
+    Where the configuration has mistakes, all kinds are told together as issues. Where it has none,
+    the benchmark's trouble, or the missing secrets, go out under a code of their own.
+    """
+    issues = list(draft.issues)
+    if body.environment is not None and not issues:
+        issues += await _environment_issues(body.environment, desk)
+    benchmark, resolved, trouble = None, None, None
+    if draft.benchmark is not None:
+        async with desk.reading() as connection:
+            benchmark = await benchmark_queries.find_benchmark(
+                connection, asking.workspace, draft.benchmark
+            )
+            if benchmark is None:
+                trouble = await unknown(connection, asking.workspace, draft.benchmark)
+            else:
+                listed = await benchmark_queries.task_rows(connection, benchmark["sync"])
+                trouble = _not_ready(benchmark)
+    if benchmark is not None and trouble is None:
+        resolved = resolve(draft, _offer(benchmark, listed))
+        issues.extend(resolved.issues)
+    wanted = draft.required_secrets
+    scopes = await desk.vault.scopes(asking.workspace, asking.user, wanted) if wanted else {}
+    scopes |= dict.fromkeys(body.secrets, RUN)
+    missing = [name for name in wanted if name not in scopes]
+    if issues:
+        raise _all_together(issues, trouble, missing)
+    if trouble is not None:
+        raise _with_missing(trouble, missing)
+    if missing:
+        raise _missing(missing)
+    if draft.config is None or benchmark is None or resolved is None:  # pragma: no cover
+        raise RuntimeError("a submission without an issue was not read whole")
+    return Checked(draft.config, benchmark, resolved, scopes)
 
 
 async def _environment_issues(environment: str, desk: Desk) -> list[ConfigIssue]:
@@ -111,23 +125,67 @@ async def _environment_issues(environment: str, desk: Desk) -> list[ConfigIssue]
     ]
 
 
-def _require_ready(row: RowMapping) -> None:
+def _all_together(
+    issues: list[ConfigIssue], trouble: ProblemError | None, missing: list[str]
+) -> ProblemError:
+    if trouble is not None:
+        issues.append(ConfigIssue(key="experiment.benchmark", message=trouble.problem.detail))
+    issues.extend(
+        ConfigIssue(key=f"secrets.{name}", message=f"is missing; type: assay secret set {name}")
+        for name in missing
+    )
+    problem = invalid(issues)
+    if missing:
+        problem.problem.details["missing"] = missing
+    return problem
+
+
+def _with_missing(trouble: ProblemError, missing: list[str]) -> ProblemError:
+    if missing:
+        trouble.problem.detail += f"; besides, {_missing_text(missing)}"
+        trouble.problem.details["missing"] = missing
+    return trouble
+
+
+def _missing(names: list[str]) -> ProblemError:
+    return ProblemError(
+        ProblemCode.MISSING_SECRETS, 404, _missing_text(names), details={"missing": names}
+    )
+
+
+def _missing_text(names: list[str]) -> str:
+    commands = "; ".join(f"assay secret set {name}" for name in names)
+    return f"secrets are missing: {', '.join(names)}; set them with: {commands}"
+
+
+def _not_ready(row: RowMapping) -> ProblemError | None:
     status = SyncStatus(row["sync_status"])
-    if status is SyncStatus.READY:
-        return
     name = row["name"]
-    if status is SyncStatus.FAILED:
-        said = (
-            f"the tasks of {name} could not be read: {row['sync_error']}; "
-            f"put that right and type: assay benchmark sync {name}"
-        )
-    elif status is SyncStatus.SYNCING:
-        total = row["syncing_task_count"]
-        progress = f"{row['synced_task_count']} of {total}" if total else "starting"
-        said = f"the tasks of {name} are being read ({progress}); submit once it is ready"
-    else:
-        said = f"the tasks of {name} wait to be read; submit once it is ready"
-    raise ProblemError(ProblemCode.BENCHMARK_NOT_READY, 409, said)
+    match status:
+        case SyncStatus.READY:
+            return None
+        case SyncStatus.FAILED:
+            said = (
+                f"the tasks of {name} could not be read: {row['sync_error']}; "
+                f"put that right and type: assay benchmark sync {name}"
+            )
+        case SyncStatus.SYNCING:
+            total = row["syncing_task_count"]
+            progress = f"{row['synced_task_count']} of {total}" if total else "starting"
+            said = f"the tasks of {name} are being read ({progress}); submit once it is ready"
+        case SyncStatus.PENDING:
+            said = f"the tasks of {name} wait to be read; submit once it is ready"
+    return ProblemError(
+        ProblemCode.BENCHMARK_NOT_READY,
+        409,
+        f"{name} is {status.value}: {said}",
+        details={
+            "sync_status": status.value,
+            "synced_task_count": row["synced_task_count"],
+            "syncing_task_count": row["syncing_task_count"],
+            "sync_error": row["sync_error"],
+        },
+    )
 
 
 def _offer(row: RowMapping, listed: Sequence[TaskRow]) -> Offer:
@@ -139,59 +197,28 @@ def _offer(row: RowMapping, listed: Sequence[TaskRow]) -> Offer:
     )
 
 
-def _pin(row: RowMapping) -> BenchmarkPin:
-    return BenchmarkPin(
-        id=row["id"],
-        owner=row["workspace"],
-        name=row["name"],
-        key=row["key"],
-        source_type=row["source_type"],
-        sync=row["sync"],
-        version=row["version"],
-        digest=row["digest"],
+def _submitted(checked: Checked, body: SubmitRun) -> SubmittedData:
+    config, row, resolved = checked.config, checked.benchmark, checked.resolved
+    selection, execution = resolved.selection, resolved.execution
+    return SubmittedData(
+        name=_LONGEST_NAME,
+        benchmark=BenchmarkPin(
+            id=row["id"],
+            owner=row["workspace"],
+            name=row["name"],
+            key=row["key"],
+            source_type=row["source_type"],
+            sync=row["sync"],
+            version=row["version"],
+            digest=row["digest"],
+        ),
+        selection=selection,
+        agents=resolved.agents,
+        execution=execution,
+        environment=body.environment,
+        env=config.env,
+        verifier_secrets=tuple(config.verifier.required),
+        run_secrets=tuple(config.secrets.required),
+        secret_scopes=checked.scopes,
+        expected_results=selection.task_count * len(resolved.agents) * execution.attempts_per_task,
     )
-
-
-def _results(resolved: Resolved) -> int:
-    attempts = resolved.execution.attempts_per_task
-    return resolved.selection.task_count * len(resolved.agents) * attempts
-
-
-async def _scopes(config: RunConfig, body: SubmitRun, asking: Caller, desk: Desk) -> dict[str, str]:
-    """Where each secret comes from; a problem that names all that are nowhere."""
-    wanted = config.required_secrets()
-    scopes = await desk.vault.scopes(asking.workspace, asking.user, wanted)
-    scopes |= dict.fromkeys(body.secrets, RUN)
-    missing = [name for name in wanted if name not in scopes]
-    if missing:
-        commands = "; ".join(f"assay secret set {name}" for name in missing)
-        raise ProblemError(
-            ProblemCode.MISSING_SECRETS,
-            404,
-            f"secrets are missing: {', '.join(missing)}; set them with: {commands}",
-            details={"missing": missing},
-        )
-    return scopes
-
-
-async def _append(
-    run: UUID, data: SubmittedData, body: SubmitRun, asking: Caller, desk: Desk
-) -> None:
-    submitted = domain.submit(run, data, stamp(asking.user), asking.workspace, asking.request_id)
-    try:
-        submitted.to_bytes()
-    except EventTooLargeError as error:
-        raise ProblemError(
-            ProblemCode.TOO_LARGE,
-            413,
-            f"{error}: shorten env and extra_headers, or choose categories instead of names",
-        ) from error
-    for name, value in body.secrets.items():
-        await desk.vault.keep(Record(asking.workspace, RUN, str(run), name), value, asking.user)
-
-    def first(state: RunLifecycle, _: Event | None) -> RunEvent:
-        if state.submitted is not None:
-            raise domain.DecisionRefusedError("the run was submitted already")
-        return submitted
-
-    await desk.decide_on_run(asking.workspace, run, first)

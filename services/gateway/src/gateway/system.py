@@ -5,7 +5,7 @@ import importlib.metadata
 from contextlib import suppress
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Response
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +19,7 @@ from assay_contracts.commands import (
 from assay_contracts.http import Replay, ReplayReport, ServiceStatus, SystemStatus
 from assay_contracts.run_config import ConfigIssue
 from gateway.access import CallerNow
-from gateway.benchmarks import DeskNow
+from gateway.desk import Desk, DeskNow
 from gateway.problems import invalid, unavailable
 
 router = APIRouter(prefix="/system", tags=["system"])
@@ -28,6 +28,7 @@ health = APIRouter(tags=["health"])
 REPLAYED = ("registry-sync", "run-scheduler", "grader", "leaderboard")
 _STATUS_SECONDS = 1.0
 _RUNNERS_SECONDS = 0.5
+_DATABASE_SECONDS = 2.0
 _REPLAY_SECONDS = 3600.0
 _REPORTS = TypeAdapter(list[ReplayReport])
 
@@ -89,18 +90,29 @@ async def healthz() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@health.get("/readyz", summary="Is the platform ready?")
-async def readyz(request: Request, response: Response, client: ClientNow) -> dict[str, object]:
-    """200 when every service answers and the database can be read, else 503 and what is missing."""
-    status = await ask_services(client)
+@health.get(
+    "/readyz",
+    summary="Is the platform ready?",
+    responses={503: {"description": "Not ready: `missing` says what does not answer"}},
+)
+async def readyz(response: Response, desk: DeskNow) -> dict[str, object]:
+    """200 when NATS, the database and every service answer, else 503 and what is missing."""
+    status, is_readable = await asyncio.gather(ask_services(desk.store.client), _can_be_read(desk))
     missing = list(status.missing)
-    try:
-        async with request.app.state.desk.reading():
-            pass
-    except Exception:  # noqa: BLE001  whatever it is, the database cannot be read
+    if not desk.store.client.is_connected:
+        missing.append("nats")
+    if not is_readable:
         missing.append("database")
     response.status_code = 503 if missing else 200
     return {"ready": not missing, "missing": missing}
+
+
+async def _can_be_read(desk: Desk) -> bool:
+    try:
+        async with asyncio.timeout(_DATABASE_SECONDS), desk.reading():
+            return True
+    except Exception:  # noqa: BLE001  whatever it is, the database cannot be read
+        return False
 
 
 @router.get("/status", summary="How is each service?")

@@ -8,120 +8,102 @@ key is derived from a file and is never stored. There is no way to read a value 
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
 import orjson
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from nacl.exceptions import CryptoError
 from nacl.public import PublicKey, SealedBox
-from sqlalchemy import ColumnElement, and_, delete, or_, select
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assay_contracts.http import SecretEntry
-from gateway.tables import secrets
+from gateway import own_queries as queries
+from gateway.own_queries import RUN, USER, WORKSPACE, Record, Sealed
 
-WORKSPACE, USER, RUN = "workspace", "user", "run"
 _NONCE_BYTES = 12
 _KEY_BITS = 256
 _SHORTEST_MASTER = 32
+_ORDER = (WORKSPACE, USER, RUN)
+"""A later scope wins over an earlier one."""
 
 
 class NoMasterKeyError(RuntimeError):
-    """The gateway was started without a master key, so it keeps no secrets."""
+    """The gateway has no usable master key, so it can keep no secrets."""
 
 
-@dataclass(frozen=True)
-class Record:
-    """A secret's identity: `owner` is a user, a run, or empty for the workspace."""
+class SecretUnreadableError(RuntimeError):
+    """A record does not open: it was encrypted under another master key, or was tampered with."""
 
-    workspace: str
-    scope: str
-    owner: str
-    name: str
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the secret {name} does not open with this master key; set it again")
 
-    @property
-    def associated(self) -> bytes:
-        """What the encryption binds the record to."""
-        return "\0".join((self.workspace, self.scope, self.owner, self.name)).encode()
+
+class PublicKeyError(ValueError):
+    """What was sent is no public key of 32 bytes in base64."""
 
 
 class Vault:
     """Keeps secrets, encrypted."""
 
     def __init__(self, engine: AsyncEngine, master_key_file: Path | None) -> None:
+        """Derive the key from the file.
+
+        Raises:
+            NoMasterKeyError: the file's content is too short to be a key.
+        """
         self._engine = engine
         self._master = None if master_key_file is None else _master_key(master_key_file)
 
     async def keep(self, record: Record, value: str, by: str) -> None:
-        """Keep a value under a record, in place of an earlier one."""
-        key = AESGCM.generate_key(_KEY_BITS)
-        now = datetime.now(UTC)
-        fields = {
-            "wrapped_key": _encrypt(self._key(), key, record.associated),
-            "sealed": _encrypt(key, value.encode(), record.associated),
-            "updated_at": now,
-            "updated_by": by,
-        }
+        """Keep a value under a record, in place of an earlier one.
+
+        Raises:
+            NoMasterKeyError: the gateway has none.
+        """
         async with self._engine.begin() as connection:
-            await connection.execute(
-                insert(secrets)
-                .values(
-                    workspace=record.workspace,
-                    scope=record.scope,
-                    owner=record.owner,
-                    name=record.name,
-                    created_at=now,
-                    **fields,
-                )
-                .on_conflict_do_update(
-                    index_elements=["workspace", "scope", "owner", "name"], set_=fields
-                )
-            )
+            await queries.write(connection, self._sealed(record, value), by, datetime.now(UTC))
+
+    async def keep_for_run(
+        self,
+        connection: AsyncConnection,
+        workspace: str,
+        run: UUID,
+        given: Mapping[str, str],
+        by: str,
+    ) -> None:
+        """Keep what was given for one run alone, in the caller's transaction.
+
+        Raises:
+            NoMasterKeyError: the gateway has none.
+        """
+        for name, value in given.items():
+            kept = self._sealed(Record(workspace, RUN, str(run), name), value)
+            await queries.write(connection, kept, by, datetime.now(UTC))
 
     async def drop(self, record: Record) -> bool:
         """Delete a record; False where there is none."""
         async with self._engine.begin() as connection:
-            gone = await connection.execute(delete(secrets).where(_is(record)))
-        return gone.rowcount > 0
+            return await queries.drop(connection, record)
 
     async def drop_run(self, run: UUID) -> None:
         """Delete what was given for one run alone."""
         async with self._engine.begin() as connection:
-            await connection.execute(
-                delete(secrets).where(secrets.c.scope == RUN, secrets.c.owner == str(run))
-            )
+            await queries.drop_run(connection, run)
 
-    async def runs_with_secrets(self) -> list[UUID]:
-        """The runs that have secrets of their own."""
+    async def runs_with_secrets(self) -> Mapping[UUID, datetime]:
+        """The runs that have secrets of their own, and since when (UTC)."""
         async with self._engine.connect() as connection:
-            found = await connection.scalars(
-                select(secrets.c.owner).where(secrets.c.scope == RUN).distinct()
-            )
-            return [UUID(owner) for owner in found]
+            return await queries.runs_with_secrets(connection)
 
     async def entries(self, workspace: str, user: str) -> list[SecretEntry]:
         """The records of a workspace and of a user in it, without values."""
         async with self._engine.connect() as connection:
-            found = await connection.execute(
-                select(secrets)
-                .where(secrets.c.workspace == workspace, _seen_by(user))
-                .order_by(secrets.c.name, secrets.c.scope)
-            )
-            return [
-                SecretEntry(
-                    name=row["name"],
-                    scope=row["scope"],
-                    created_at=row["created_at"],
-                    updated_at=row["updated_at"],
-                    updated_by=row["updated_by"],
-                )
-                for row in found.mappings()
-            ]
+            return await queries.entries(connection, workspace, user)
 
     async def scopes(self, workspace: str, user: str, names: Sequence[str]) -> dict[str, str]:
         """Where each secret that exists comes from; the personal one wins and says so."""
@@ -137,52 +119,56 @@ class Vault:
     async def values(
         self, workspace: str, user: str, run: UUID, names: Sequence[str]
     ) -> dict[str, str]:
-        """The values for a run: its own first, then the submitter's, then the workspace's."""
+        """The values for a run: its own first, then the submitter's, then the workspace's.
+
+        Raises:
+            NoMasterKeyError: the gateway has none.
+            SecretUnreadableError: a record was kept under another one.
+        """
         async with self._engine.connect() as connection:
-            rows = (
-                await connection.execute(
-                    select(secrets).where(
-                        secrets.c.workspace == workspace,
-                        secrets.c.name.in_(names),
-                        or_(
-                            _seen_by(user),
-                            and_(secrets.c.scope == RUN, secrets.c.owner == str(run)),
-                        ),
-                    )
-                )
-            ).mappings()
-            order = (WORKSPACE, USER, RUN)
-            ranked = sorted(rows, key=lambda row: order.index(row["scope"]))
-        opened: dict[str, str] = {}
-        for row in ranked:
-            record = Record(row["workspace"], row["scope"], row["owner"], row["name"])
-            key = _decrypt(self._key(), row["wrapped_key"], record.associated)
-            opened[row["name"]] = _decrypt(key, row["sealed"], record.associated).decode()
-        return opened
+            kept = await queries.read(connection, workspace, user, run, names)
+        winning = {one.record.name: one for one in sorted(kept, key=_rank)}
+        return {name: self._opened(one) for name, one in winning.items()}
+
+    def _sealed(self, record: Record, value: str) -> Sealed:
+        key = AESGCM.generate_key(_KEY_BITS)
+        return Sealed(
+            record,
+            wrapped_key=_encrypt(self._key(), key, record.associated),
+            sealed=_encrypt(key, value.encode(), record.associated),
+        )
+
+    def _opened(self, kept: Sealed) -> str:
+        bound = kept.record.associated
+        try:
+            key = _decrypt(self._key(), kept.wrapped_key, bound)
+            return _decrypt(key, kept.sealed, bound).decode()
+        except InvalidTag as error:
+            raise SecretUnreadableError(kept.record.name) from error
 
     def _key(self) -> bytes:
         if self._master is None:
-            raise NoMasterKeyError("no master key: start the gateway with ASSAY_MASTER_KEY_FILE")
+            raise NoMasterKeyError(
+                "secrets cannot be kept: start the gateway with ASSAY_MASTER_KEY_FILE"
+            )
         return self._master
 
 
 def seal(values: Mapping[str, str], public_key: str) -> str:
-    """`values` as a sealed box (base64) that only the holder of the key pair can open."""
-    box = SealedBox(PublicKey(base64.b64decode(public_key)))
+    """`values` as a sealed box (base64) that only the holder of the key pair can open.
+
+    Raises:
+        PublicKeyError: `public_key` is none.
+    """
+    try:
+        box = SealedBox(PublicKey(base64.b64decode(public_key, validate=True)))
+    except (ValueError, TypeError, CryptoError) as error:
+        raise PublicKeyError("must be a public key of 32 bytes in base64") from error
     return base64.b64encode(box.encrypt(orjson.dumps(dict(values)))).decode()
 
 
-def _is(record: Record) -> ColumnElement[bool]:
-    return and_(
-        secrets.c.workspace == record.workspace,
-        secrets.c.scope == record.scope,
-        secrets.c.owner == record.owner,
-        secrets.c.name == record.name,
-    )
-
-
-def _seen_by(user: str) -> ColumnElement[bool]:
-    return or_(secrets.c.scope == WORKSPACE, and_(secrets.c.scope == USER, secrets.c.owner == user))
+def _rank(kept: Sealed) -> int:
+    return _ORDER.index(kept.record.scope)
 
 
 def _master_key(path: Path) -> bytes:
