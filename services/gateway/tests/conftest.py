@@ -108,6 +108,7 @@ class Stage:
         tokens = Tokens.read(files / "admin", files / "runner")
         self.app = build_app(self.desk, tokens, self.closing)
         outbox = Outbox(grader.tables.kernel.outbox, self.engine, store)
+        self.following: list[asyncio.Task[None]] = []
         self.runners = [
             ProjectionRunner(
                 service.__name__,
@@ -135,8 +136,21 @@ class Stage:
             **more,
         )
 
+    def follow(self) -> None:
+        """Let every read model follow its stream from now on."""
+        self.following = [asyncio.create_task(runner.run()) for runner in self.runners]
+
+    async def hold_read_models(self) -> None:
+        """Let every read model stay as it is."""
+        for task in self.following:
+            task.cancel()
+        await asyncio.gather(*self.following, return_exceptions=True)
+        self.following = []
+
     async def caught_up(self) -> None:
-        """Wait until every read model stands where its stream does."""
+        """Wait until every read model stands where its stream does, unless they are held."""
+        if not self.following:
+            return
         last = {name: await self.store.last_sequence(name) for name in ("BENCHMARKS", "RUNS")}
         async with asyncio.timeout(20):
             for runner in self.runners:
@@ -300,13 +314,11 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """The application, with every read model following its stream."""
     stage = Stage(store, settings, tmp_path)
-    following = [asyncio.create_task(runner.run()) for runner in stage.runners]
+    stage.follow()
     try:
         yield stage
     finally:
-        for task in following:
-            task.cancel()
-        await asyncio.gather(*following, return_exceptions=True)
+        await stage.hold_read_models()
         await stage.engine.dispose()
         await stage.reader.dispose()
 
