@@ -1,0 +1,53 @@
+"""`python -m gateway` as it runs in a deployment."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+
+from assay_local.embedded import free_port
+
+
+def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, tmp_path):
+    port, log = free_port(), tmp_path / "gateway.log"
+    (tmp_path / "token").write_text("hush-admin-token")
+    environment = {
+        **os.environ,
+        "ASSAY_NATS_URL": settings.nats_url.get_secret_value(),
+        "ASSAY_DATABASE_URL": settings.database_url.get_secret_value(),
+        "ASSAY_BLOB_URL": settings.blob_url,
+        "ASSAY_HTTP_PORT": str(port),
+        "ASSAY_ADMIN_TOKEN_FILE": str(tmp_path / "token"),
+    }
+    base = f"http://127.0.0.1:{port}"
+    token = {"Authorization": "Bearer hush-admin-token"}
+    with log.open("wb") as opened:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gateway"], env=environment, stderr=opened, stdout=opened
+        )
+    try:
+        deadline = time.monotonic() + 30
+        while not _answers(base):
+            assert time.monotonic() < deadline, log.read_text()
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        ready = httpx.get(f"{base}/readyz", timeout=10)
+        assert ready.status_code == 503
+        assert "gateway" not in ready.json()["missing"]
+        assert httpx.get(f"{base}/api/v1/runs", headers=token).json()["items"] == []
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert "hush" not in log.read_text()
+
+
+def _answers(base):
+    try:
+        return httpx.get(f"{base}/healthz").is_success
+    except httpx.TransportError:
+        return False
