@@ -198,6 +198,20 @@ def test_missing_secrets_are_told_with_the_commands_that_keep_them(server, assay
     assert "  assay secret set FIRST\n  assay secret set THIRD\n" in done.stderr
 
 
+def test_mistakes_that_the_server_also_tells_as_text_are_listed_once(server, assay, make):
+    issues = [ConfigIssue(key="service", message="is unknown"), ConfigIssue(key="b", message="no")]
+    told = make.problem(
+        422, "VALIDATION", "Invalid", detail="service: is unknown; b: no", issues=issues
+    )
+    server.answers("POST", "/api/v1/system/replay", told)
+    done = assay("replay", "--service", "x")
+    assert done.stderr.splitlines()[-3:] == [
+        "assay: Invalid",
+        "  service: is unknown",
+        "  b: no",
+    ]
+
+
 def test_advice_that_the_server_gives_itself_is_not_repeated(server, assay, make, config):
     told = make.problem(
         404,

@@ -36,7 +36,7 @@ def error_lines(error: AssayError) -> list[str]:
     """An error as people read it: what happened, what to do, and every single mistake."""
     lines = [f"assay: {error.title}"]
     lines.extend(f"  {issue}" for issue in error.issues)
-    if error.detail and error.detail != error.title:
+    if error.detail not in {"", error.title, "; ".join(str(issue) for issue in error.issues)}:
         lines.extend(f"  {line}" for line in error.detail.splitlines())
     lines.extend(f"  {advice}" for advice in _advice(error) if not _says(error.detail, advice))
     return lines
