@@ -111,9 +111,11 @@ async def test_a_service_that_cannot_replay_is_named(stage, http):
     assert "leaderboard could not replay" in answer.json()["detail"]
 
 
-async def test_without_a_token_only_health_and_documents_answer(outside):
+async def test_without_a_token_only_health_and_the_document_answer(outside):
     for path in ("/healthz", "/openapi.json"):
         assert (await outside.get(path)).status_code == 200
+    for path in ("/docs", "/redoc"):  # pages that would fetch scripts from elsewhere
+        assert (await outside.get(path)).status_code == 404
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}):
         answer = await outside.get("/api/v1/runs", headers=headers)
         problem = Problem.model_validate(answer.json())

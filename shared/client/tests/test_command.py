@@ -104,6 +104,31 @@ def test_wrong_usage_is_exit_code_two(server, environment, monkeypatch, capsys, 
     assert server.seen == []
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "sent"),
+    [
+        (["x", "--registry"], "./absent.json", "{here}/absent.json"),
+        (["x", "--registry"], "https://r.example/r.json", "https://r.example/r.json"),
+        (["--folder"], "tasks", "{here}/tasks"),
+        (["--git"], "../absent", "{above}/absent"),
+        (["--git"], "git@git.example:team/tasks.git", "git@git.example:team/tasks.git"),
+    ],
+)
+def test_a_relative_path_is_sent_whole_whether_or_not_it_is_there(
+    server, environment, monkeypatch, tmp_path, make, option, given, sent
+):
+    from assay_client.boundary import run_command
+
+    server.answers("POST", "/api/v1/benchmarks", make.benchmark_entry())
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["benchmark", "add", *option, given, "--no-wait"]) == 0
+    source = server.seen[0].body["source"]
+    place = {"registry": "registry", "folder": "path", "git": "url"}[source["kind"]]
+    assert source[place] == sent.format(here=tmp_path, above=tmp_path.parent)
+
+
 def test_wrong_usage_of_the_real_command_names_the_help(assay):
     done = assay("run", "submit")
     assert done.returncode == 2
@@ -171,6 +196,33 @@ def test_missing_secrets_are_told_with_the_commands_that_keep_them(server, assay
     done = assay("run", "submit", config)
     assert done.returncode == 1
     assert "  assay secret set FIRST\n  assay secret set THIRD\n" in done.stderr
+
+
+def test_mistakes_that_the_server_also_tells_as_text_are_listed_once(server, assay, make):
+    issues = [ConfigIssue(key="service", message="is unknown"), ConfigIssue(key="b", message="no")]
+    told = make.problem(
+        422, "VALIDATION", "Invalid", detail="service: is unknown; b: no", issues=issues
+    )
+    server.answers("POST", "/api/v1/system/replay", told)
+    done = assay("replay", "--service", "x")
+    assert done.stderr.splitlines()[-3:] == [
+        "assay: Invalid",
+        "  service: is unknown",
+        "  b: no",
+    ]
+
+
+def test_advice_that_the_server_gives_itself_is_not_repeated(server, assay, make, config):
+    told = make.problem(
+        404,
+        "MISSING_SECRETS",
+        "Not Found",
+        detail="set them with: assay secret set FIRST; assay secret set SECOND_KEY",
+        details={"missing": ["FIRST", "SECOND"]},
+    )
+    server.answers("POST", "/api/v1/runs", told)
+    told_lines = assay("run", "submit", config).stderr.splitlines()
+    assert told_lines[1:] == [f"  {told.detail}", "  assay secret set SECOND"]
 
 
 def test_a_submitted_run_that_is_watched_and_fails_is_exit_code_one(server, assay, make, config):

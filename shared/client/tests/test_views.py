@@ -1,6 +1,7 @@
 """Tables and pages as they look on a narrow terminal and in a pipe."""
 
 from datetime import timedelta
+from io import StringIO
 
 import pytest
 
@@ -47,6 +48,46 @@ def test_a_leaderboard_fits_eighty_columns_and_keeps_every_interval_whole(server
     assert "[parity]" in output
     assert "* tied for first: shares rank 1" in output
     assert "Pass@4" in output
+
+
+@pytest.mark.parametrize("width", [NARROW, 140])
+def test_another_programs_console_gets_a_leaderboard_of_its_own_width(make, width):
+    from rich.console import Console
+
+    from assay_client.render.leaderboard import leaderboard_table, print_leaderboard
+
+    console = Console(width=width, file=StringIO())
+    standings = [make.standing(1, tied=True), make.standing(1, tied=True, harness="nop")]
+    board = make.board(*standings)
+    with console.capture() as table:
+        console.print(leaderboard_table(board))
+    with console.capture() as whole:
+        print_leaderboard(console, board)
+    assert whole.get().startswith(table.get())
+    assert table.get().count("(71.9–78.1)") == 4
+    assert "tied for first" in squeezed(whole.get())
+    assert "tied for first" not in table.get()
+    assert max(len(line) for line in whole.get().splitlines()) <= width
+
+
+@pytest.mark.parametrize("width", [NARROW, 120])
+def test_a_progress_bar_stays_on_one_line(monkeypatch, width):
+    from rich.console import Console
+
+    from assay_client.render import meter
+
+    console = Console(width=width, file=StringIO(), force_terminal=True, color_system=None)
+    monkeypatch.setattr(meter, "make_console", lambda **_: console)
+    monkeypatch.setenv("TERM", "xterm")
+    bar = meter.Meter("results", silent=False)
+    bar.update("wooden-wildcat running", 123, 126, "100 passed, 20 failed, 3 errored")
+    drawn = Console(width=width, file=StringIO(), color_system=None)
+    with drawn.capture() as captured:
+        drawn.print(bar._bar.get_renderable())
+    (line,) = captured.get().strip().splitlines()
+    assert "━" in line
+    assert "123 of 126 results" in line
+    assert ("20 failed" in line) == (width > NARROW)
 
 
 def test_without_a_tie_no_caption_explains_one(server, shown, make):

@@ -44,8 +44,9 @@ from assay_contracts.http import (
     SystemStatus,
 )
 
-REPLAY_SECONDS = 3600.0
-"""How long a replay may take: it folds every event there ever was."""
+REPLAY_SECONDS = 3660.0
+"""How long a replay may take: it folds every event there ever was. The server waits an hour for a
+service; a minute more lets it say which one did not answer."""
 
 
 class AssayClient:

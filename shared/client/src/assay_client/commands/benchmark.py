@@ -199,25 +199,40 @@ def _source(
     if git is None and (ref is not None or path is not None):
         raise typer.BadParameter("--ref and --path go with --git URL alone")
     if git is not None:
-        return GitSource(url=_local_or_address("--git", git), ref=ref, path=path)
+        return GitSource(url=_repository(git), ref=ref, path=path)
     if folder is not None:
-        return FolderSource(path=str(Path(folder).expanduser().resolve()))
+        return FolderSource(path=_whole_path(folder))
     name, at, version = (dataset or "").rpartition("@")
     if at and not (name and version):
         raise typer.BadParameter("NAME[@VERSION] lacks a name or a version")
     return RegistrySource(
         dataset=name if at else version,
         version=version if at else None,
-        registry=None if registry is None else _local_or_address("--registry", registry),
+        registry=None if registry is None else _registry(registry),
     )
 
 
-def _local_or_address(option: str, given: str) -> str:
-    """An address as it is; a path as a whole one. What is kept for ever must hold no password."""
+def _registry(given: str) -> str:
+    """An address as it is, or a whole path."""
+    return _address("--registry", given) if "://" in given else _whole_path(given)
+
+
+def _repository(given: str) -> str:
+    """An address as it is, or a whole path; a colon before any slash is `host:path`, as in git."""
     if "://" in given:
-        parts = urlsplit(given)
-        if parts.password or (parts.username and parts.scheme in {"http", "https"}):
-            raise typer.BadParameter(f"the address of {option} must not carry a user or a password")
-        return given
-    local = Path(given).expanduser()
-    return str(local.resolve()) if local.exists() else given
+        return _address("--git", given)
+    is_remote = ":" in given.partition("/")[0] and not Path(given).exists()
+    return given if is_remote else _whole_path(given)
+
+
+def _address(option: str, given: str) -> str:
+    """An address that may be kept for ever, and so must hold no password."""
+    parts = urlsplit(given)
+    if parts.password or (parts.username and parts.scheme in {"http", "https"}):
+        raise typer.BadParameter(f"the address of {option} must not carry a user or a password")
+    return given
+
+
+def _whole_path(given: str) -> str:
+    """A path that means the same in the server's working directory as in ours."""
+    return str(Path(given).expanduser().resolve())

@@ -18,7 +18,7 @@ from assay_client.commands.options import (
     open_client,
 )
 from assay_client.dotenv import parse_dotenv, resolve_run_secrets
-from assay_client.errors import AssayError, InterruptedByUserError, InvalidInputError
+from assay_client.errors import InterruptedByUserError, InvalidInputError
 from assay_client.render.meter import Meter
 from assay_client.render.output import answer, show, write_json
 from assay_client.render.runs import result_list, run_list, run_page, stopping, submitted
@@ -28,12 +28,6 @@ from assay_contracts.run_config import InvalidRunConfigError, parse_run_config_t
 from assay_contracts.values import RunStatus
 
 commands = new_commands("Submit, list, show, follow and stop runs.")
-
-
-class RunNotFinishedError(AssayError):
-    """A run that was followed ended without finishing."""
-
-    code = "RUN_NOT_FINISHED"
 
 
 @commands.command()

@@ -31,7 +31,9 @@ def event_line(stored: StoredEvent) -> str:
     except UnknownEventError:
         return f"{stored.sequence:>8}  {values.clean(stored.subject)}"
     happened = " ".join(values.clean(_happened(event)).split())
-    return f"{stored.sequence:>8}  {_clock(event.occurred_at)}  {event.type:<15}  {happened}"
+    return (
+        f"{stored.sequence:>8}  {_clock(event.occurred_at)}  {event.type:<15}  {happened}".rstrip()
+    )
 
 
 def log_line(line: LogLine) -> str:

@@ -5,11 +5,13 @@ from types import TracebackType
 from typing import Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from assay_client.render.output import make_console, text
 from assay_client.render.values import clean
 
 _LINE_SECONDS = 10.0
+_ROOM_FOR_NOTE = 110  # columns; with less, the note would push the bar off the line
 
 
 class Meter:
@@ -23,9 +25,9 @@ class Meter:
         self._bar: Progress | None = None
         if not silent and self._console.is_terminal and not self._console.is_dumb_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
+                TextColumn("{task.description}", markup=False, table_column=_whole_line()),
                 BarColumn(bar_width=24),
-                TextColumn("{task.fields[done]}", markup=False),
+                TextColumn("{task.fields[done]}", markup=False, table_column=_whole_line()),
                 TimeElapsedColumn(),
                 console=self._console,
                 transient=True,
@@ -51,7 +53,9 @@ class Meter:
         if self._silent:
             return
         of = "" if total is None else f" of {total:,}"
-        done = f"{completed:,}{of} {self._noun}{f' · {clean(note)}' if note else ''}"
+        done = f"{completed:,}{of} {self._noun}"
+        if note and (self._bar is None or self._console.width >= _ROOM_FOR_NOTE):
+            done = f"{done} · {clean(note)}"
         if self._bar is not None:
             self._bar.update(
                 self._task, description=state, completed=completed, total=total, done=done
@@ -61,3 +65,7 @@ class Meter:
         if self._told is None or self._told[0] != state or now - self._told[1] >= _LINE_SECONDS:
             self._told = (state, now)
             self._console.print(text(f"{state}: {done}"), soft_wrap=True)
+
+
+def _whole_line() -> Column:
+    return Column(no_wrap=True, overflow="ellipsis")

@@ -1,6 +1,7 @@
 """How an error is told: lines for a person, or one JSON document for a program, both on stderr."""
 
 import json
+import re
 import shlex
 import sys
 
@@ -35,10 +36,15 @@ def error_lines(error: AssayError) -> list[str]:
     """An error as people read it: what happened, what to do, and every single mistake."""
     lines = [f"assay: {error.title}"]
     lines.extend(f"  {issue}" for issue in error.issues)
-    if error.detail and error.detail != error.title:
+    if error.detail not in {"", error.title, "; ".join(str(issue) for issue in error.issues)}:
         lines.extend(f"  {line}" for line in error.detail.splitlines())
-    lines.extend(f"  {advice}" for advice in _advice(error))
+    lines.extend(f"  {advice}" for advice in _advice(error) if not _says(error.detail, advice))
     return lines
+
+
+def _says(detail: str, advice: str) -> bool:
+    """Whether the server gave that advice itself, and not one for a longer name."""
+    return re.search(rf"{re.escape(advice)}(?!\w)", detail) is not None
 
 
 def _advice(error: AssayError) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
+from rich.table import Table
 
 from assay_client.render import values
 from assay_client.render.output import Frame, interval, table, text
@@ -24,7 +25,7 @@ _TIED = (
 def leaderboard(board: Leaderboard, frame: Frame) -> Iterator[RenderableType]:
     """The standings by one metric."""
     if board.standings:
-        yield _standings(board, frame)
+        yield standings_table(board, frame)
         if any(standing.tied for standing in board.standings):
             yield text(_TIED, style="dim")
         if any(standing.pass_at_1.partial for standing in board.standings):
@@ -46,7 +47,8 @@ def rank(standing: Standing) -> str:
     return f"#{standing.rank}{'*' if standing.tied else ''}"
 
 
-def _standings(board: Leaderboard, frame: Frame) -> RenderableType:
+def standings_table(board: Leaderboard, frame: Frame) -> Table:
+    """One row for each entrant; an amount that nobody has gets no column."""
     standings = board.standings
     depths = [one.k for one in (values.deepest(row.pass_at_k) for row in standings) if one]
     headings = [f">Pass@{max(depths)}"] if depths else []
