@@ -446,3 +446,33 @@ async def test_replay_by_http_proves_every_projection(door):
         assert unknown.status_code == 422
         status = (await client.get("/system/status")).json()
         assert status["missing"] == ["sandbox-runner"]
+
+
+async def test_a_sandbox_that_no_runner_has_is_told_with_every_other_mistake(door):
+    client = door.platform.store.client
+    status = {
+        "service": "sandbox-runner",
+        "ready": True,
+        "version": "0",
+        "instance": "stand-in",
+        "details": {"environments": ["local"], "missing": {"docker": "no engine answers"}},
+    }
+
+    async def runner(message):
+        await client.publish(message.reply, orjson.dumps(status))
+
+    async def stranger(message):
+        await client.publish(message.reply, b"not a status")
+
+    for answer in (runner, stranger):
+        await client.subscribe("commands.sandbox-runner.status", cb=answer)
+    await client.flush()
+    async with door.client() as http:
+        body = {"config": config(tasks={"task_names": ["fix-nothing"]}), "environment": "docker"}
+        refused = await http.post("/runs", json=body)
+        assert refused.status_code == 422, refused.text
+        keys = {issue["key"] for issue in refused.json()["issues"]}
+        assert keys == {"environment", "tasks.task_names[0]"}
+        assert "no runner here can run docker (no engine answers)" in refused.json()["detail"]
+        taken = await http.post("/runs", json={"config": config(), "environment": "local"})
+        assert taken.status_code == 201, taken.text

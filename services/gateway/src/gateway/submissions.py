@@ -69,7 +69,7 @@ async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> C
     the benchmark's trouble, or the missing secrets, go out under a code of their own.
     """
     issues = list(draft.issues)
-    if body.environment is not None and not issues:
+    if body.environment is not None and all(one.key != "environment" for one in issues):
         issues += await _environment_issues(body.environment, desk)
     benchmark, resolved, trouble = None, None, None
     if draft.benchmark is not None:
