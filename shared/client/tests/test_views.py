@@ -50,26 +50,6 @@ def test_a_leaderboard_fits_eighty_columns_and_keeps_every_interval_whole(server
     assert "Pass@4" in output
 
 
-@pytest.mark.parametrize("width", [NARROW, 140])
-def test_another_programs_console_gets_a_leaderboard_of_its_own_width(make, width):
-    from rich.console import Console
-
-    from assay_client.render.leaderboard import leaderboard_table, print_leaderboard
-
-    console = Console(width=width, file=StringIO())
-    standings = [make.standing(1, tied=True), make.standing(1, tied=True, harness="nop")]
-    board = make.board(*standings)
-    with console.capture() as table:
-        console.print(leaderboard_table(board))
-    with console.capture() as whole:
-        print_leaderboard(console, board)
-    assert whole.get().startswith(table.get())
-    assert table.get().count("(71.9–78.1)") == 4
-    assert "tied for first" in squeezed(whole.get())
-    assert "tied for first" not in table.get()
-    assert max(len(line) for line in whole.get().splitlines()) <= width
-
-
 @pytest.mark.parametrize("width", [NARROW, 120])
 def test_a_progress_bar_stays_on_one_line(monkeypatch, width):
     from rich.console import Console
