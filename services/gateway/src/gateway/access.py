@@ -7,6 +7,7 @@ hashes are held in memory.
 import hashlib
 import hmac
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from fastapi.security import HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
 from assay_contracts.identifiers import MANAGED_WORKSPACE, new_id
+from assay_contracts.identity import Permission
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue
 from gateway.problems import ProblemError, invalid
@@ -47,10 +49,11 @@ def _hash_of(path: Path | None) -> bytes | None:
 
 @dataclass(frozen=True)
 class Caller:
-    """A person or program that may ask."""
+    """A person or program that may ask, and what it may do in the workspace that it asks for."""
 
     user: str
     workspace: str
+    permissions: frozenset[Permission]
     request_id: UUID
 
 
@@ -86,7 +89,7 @@ async def caller(
     if not _SLUG.fullmatch(x_assay_workspace) or x_assay_workspace == MANAGED_WORKSPACE:
         message = "must be a workspace: small letters, digits and dashes"
         raise invalid([ConfigIssue(key="X-Assay-Workspace", message=message)])
-    return Caller("admin", x_assay_workspace, request.state.request_id)
+    return Caller("admin", x_assay_workspace, frozenset(Permission), request.state.request_id)
 
 
 async def runner(request: Request, credentials: Bearer) -> None:
@@ -104,4 +107,25 @@ def request_id_of(text: str | None) -> UUID:
         return new_id()
 
 
-CallerNow = Annotated[Caller, Depends(caller)]
+def needs(permission: Permission) -> Callable[..., Awaitable[Caller]]:
+    """The dependency of a route that asks for a permission; every route has one."""
+
+    async def allowed(asking: Annotated[Caller, Depends(caller)]) -> Caller:
+        if permission not in asking.permissions:
+            raise ProblemError(
+                ProblemCode.FORBIDDEN,
+                403,
+                f"this needs the permission `{permission.value}`, which you or your token lack in "
+                f"the workspace {asking.workspace}",
+            )
+        return asking
+
+    return allowed
+
+
+Reading = Annotated[Caller, Depends(needs(Permission.READ))]
+Running = Annotated[Caller, Depends(needs(Permission.RUN))]
+Benchmarking = Annotated[Caller, Depends(needs(Permission.BENCHMARKS))]
+Administering = Annotated[Caller, Depends(needs(Permission.ADMIN))]
+Owning = Annotated[Caller, Depends(needs(Permission.OWN))]
+Operating = Annotated[Caller, Depends(needs(Permission.OPERATE))]

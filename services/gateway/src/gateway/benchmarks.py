@@ -16,7 +16,7 @@ from assay_contracts.http import (
 from assay_contracts.identifiers import new_id
 from gateway import answers, domain
 from gateway import benchmark_queries as queries
-from gateway.access import CallerNow
+from gateway.access import Benchmarking, Reading
 from gateway.desk import Desk, DeskNow, stamp
 from gateway.paging import Limit, Offset, page
 from gateway.problems import ProblemError, conflict, did_you_mean, invalid, not_found
@@ -41,7 +41,7 @@ async def unknown(connection: AsyncConnection, workspace: str, ref: str) -> Prob
 
 @router.get("", summary="List the benchmarks of the workspace")
 async def list_all(
-    asking: CallerNow, desk: DeskNow, limit: Limit = 50, offset: Offset = 0
+    asking: Reading, desk: DeskNow, limit: Limit = 50, offset: Offset = 0
 ) -> Page[BenchmarkEntry]:
     """The workspace's own and those of the managed catalogue, the newest first."""
     async with desk.reading() as connection:
@@ -52,7 +52,7 @@ async def list_all(
 
 
 @router.post("", status_code=201, summary="Add a benchmark")
-async def add(body: AddBenchmark, asking: CallerNow, desk: DeskNow) -> BenchmarkEntry:
+async def add(body: AddBenchmark, asking: Benchmarking, desk: DeskNow) -> BenchmarkEntry:
     """Add a dataset of a registry, a git repository or a folder; its tasks are read next."""
     name = body.name or domain.default_name(body.source)
     if issues := list(domain.adding_issues(name, body.source)):
@@ -73,7 +73,7 @@ async def add(body: AddBenchmark, asking: CallerNow, desk: DeskNow) -> Benchmark
 @router.get("/{ref:path}/leaderboard", summary="Show a benchmark's leaderboard")
 async def leaderboard(
     ref: str,
-    asking: CallerNow,
+    asking: Reading,
     desk: DeskNow,
     metric: Metric = "pass@1",
     as_of: AsOf = None,
@@ -94,7 +94,7 @@ async def compare(
     ref: str,
     first: str,
     second: str,
-    asking: CallerNow,
+    asking: Reading,
     desk: DeskNow,
     metric: Metric = "pass@1",
     margin: Margin = None,
@@ -111,7 +111,7 @@ async def compare(
 
 
 @router.post("/{ref:path}/sync", summary="Read a benchmark's tasks again")
-async def sync(ref: str, asking: CallerNow, desk: DeskNow) -> BenchmarkEntry:
+async def sync(ref: str, asking: Benchmarking, desk: DeskNow) -> BenchmarkEntry:
     """Read the task list again: after a failure, or for a new version."""
     async with desk.reading() as connection:
         row = await find(connection, asking.workspace, ref)
@@ -126,7 +126,7 @@ async def sync(ref: str, asking: CallerNow, desk: DeskNow) -> BenchmarkEntry:
 
 
 @router.get("/{ref:path}", summary="Show a benchmark")
-async def show(ref: str, asking: CallerNow, desk: DeskNow) -> BenchmarkDetail:
+async def show(ref: str, asking: Reading, desk: DeskNow) -> BenchmarkDetail:
     """A benchmark with its rules and its pinned task list."""
     async with desk.reading() as connection:
         row = await find(connection, asking.workspace, ref)
@@ -134,7 +134,7 @@ async def show(ref: str, asking: CallerNow, desk: DeskNow) -> BenchmarkDetail:
 
 
 @router.delete("/{ref:path}", status_code=204, summary="Remove a benchmark")
-async def remove(ref: str, asking: CallerNow, desk: DeskNow) -> None:
+async def remove(ref: str, asking: Benchmarking, desk: DeskNow) -> None:
     """Remove a benchmark from the workspace; its runs stay."""
     async with desk.reading() as connection:
         row = await find(connection, asking.workspace, ref)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from assay_contracts.commands import Redrive, Redriven, redrive_subject
 from assay_contracts.http import DeadLetterDetail, DeadLetterEntry, Page
 from assay_kernel.dead_letters import DeadLetter, note_redriven, read_letters, send_again
-from gateway.access import CallerNow
+from gateway.access import Operating
 from gateway.desk import Desk, DeskNow
 from gateway.paging import LARGEST_SEQUENCE, Limit, Offset, page
 from gateway.problems import conflict, not_found, unavailable
@@ -25,7 +25,7 @@ LetterId = Annotated[int, Path(ge=1, le=LARGEST_SEQUENCE)]
 
 @router.get("", summary="List dead letters")
 async def list_all(
-    _: CallerNow,
+    _: Operating,
     desk: DeskNow,
     limit: Limit = 50,
     offset: Offset = 0,
@@ -38,14 +38,14 @@ async def list_all(
 
 
 @router.get("/{letter}", summary="Show a dead letter")
-async def show(letter: LetterId, _: CallerNow, desk: DeskNow) -> DeadLetterDetail:
+async def show(letter: LetterId, _: Operating, desk: DeskNow) -> DeadLetterDetail:
     """A letter with the event or message that it is about."""
     found = await _letter(desk, letter)
     return DeadLetterDetail(**_fields(found), **_content(await _payload(desk, found)))
 
 
 @router.post("/{letter}/redrive", summary="Redrive a dead letter")
-async def redrive(letter: LetterId, asking: CallerNow, desk: DeskNow) -> DeadLetterEntry:
+async def redrive(letter: LetterId, asking: Operating, desk: DeskNow) -> DeadLetterEntry:
     """Handle it again: an event is folded in its place, a message is sent on its way.
 
     Refused where that fails again, and for a letter that was redriven before.

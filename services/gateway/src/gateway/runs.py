@@ -34,7 +34,7 @@ from assay_contracts.values import CauseClass, Outcome, RunStatus
 from assay_kernel.blobs import BlobMissingError
 from gateway import answers, domain, run_events, run_log
 from gateway import run_queries as queries
-from gateway.access import Caller, CallerNow
+from gateway.access import Caller, Reading, Running
 from gateway.benchmarks import find as find_benchmark
 from gateway.desk import Desk, DeskNow, stamp
 from gateway.explanations import Manifest, agent_named, explain, manifest
@@ -60,7 +60,7 @@ async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapp
 
 
 @router.post("", status_code=201, summary="Submit a run")
-async def submit(body: SubmitRun, asking: CallerNow, desk: DeskNow) -> RunEntry:
+async def submit(body: SubmitRun, asking: Running, desk: DeskNow) -> RunEntry:
     """Check everything, then append `submitted`; nothing is half done where it is refused."""
     event, shown = await submit_run(body, asking, desk)
     if not shown:
@@ -69,7 +69,7 @@ async def submit(body: SubmitRun, asking: CallerNow, desk: DeskNow) -> RunEntry:
 
 
 @router.post("/import", status_code=201, summary="Begin a run of results made elsewhere")
-async def begin_import(body: ImportRun, asking: CallerNow, desk: DeskNow) -> RunEntry:
+async def begin_import(body: ImportRun, asking: Running, desk: DeskNow) -> RunEntry:
     """Its results follow; it is finished when each slot has one. The same again is the same run."""
     run = await import_run(body, asking, desk)
     return await _entry(asking.workspace, str(run), desk)
@@ -77,7 +77,7 @@ async def begin_import(body: ImportRun, asking: CallerNow, desk: DeskNow) -> Run
 
 @router.post("/{ref}/results", summary="Add results to an imported run")
 async def add_results(
-    ref: str, body: ImportResults, asking: CallerNow, desk: DeskNow
+    ref: str, body: ImportResults, asking: Running, desk: DeskNow
 ) -> ImportReceipt:
     """Results that are there already change nothing. Where one is wrong, none is taken."""
     async with desk.reading() as connection:
@@ -87,7 +87,7 @@ async def add_results(
 
 @router.get("", summary="List the runs of the workspace")
 async def list_all(
-    asking: CallerNow,
+    asking: Reading,
     desk: DeskNow,
     benchmark: str | None = None,
     status: RunStatus | None = None,
@@ -106,7 +106,7 @@ async def list_all(
 
 
 @router.get("/{ref}", summary="Show a run")
-async def show(ref: str, asking: CallerNow, desk: DeskNow) -> RunDetail:
+async def show(ref: str, asking: Reading, desk: DeskNow) -> RunDetail:
     """Configuration, progress, each agent's metrics, and the results without a pass."""
     async with desk.reading() as connection:
         return await queries.describe_run(connection, await find(connection, asking.workspace, ref))
@@ -115,7 +115,7 @@ async def show(ref: str, asking: CallerNow, desk: DeskNow) -> RunDetail:
 @router.get("/{ref}/results", summary="List a run's results")
 async def results(
     ref: str,
-    asking: CallerNow,
+    asking: Reading,
     desk: DeskNow,
     agent: AgentIndex = None,
     outcome: Outcome | None = None,
@@ -139,16 +139,14 @@ async def results(
 
 
 @router.get("/{ref}/results/{slot_id}/artifacts", summary="List a result's artifacts")
-async def artifacts(
-    ref: str, slot_id: UUID, asking: CallerNow, desk: DeskNow
-) -> list[ArtifactEntry]:
+async def artifacts(ref: str, slot_id: UUID, asking: Reading, desk: DeskNow) -> list[ArtifactEntry]:
     """Path, size in bytes and SHA-256 of each file that the try left."""
     return list(await _manifest(ref, slot_id, asking.workspace, desk))
 
 
 @router.get("/{ref}/results/{slot_id}/artifacts/{path:path}", summary="Download an artifact")
 async def artifact(
-    ref: str, slot_id: UUID, path: str, asking: CallerNow, desk: DeskNow
+    ref: str, slot_id: UUID, path: str, asking: Reading, desk: DeskNow
 ) -> StreamingResponse:
     """One file, streamed; always as a download, since a sandbox wrote it."""
     for listed in await _manifest(ref, slot_id, asking.workspace, desk):
@@ -194,7 +192,7 @@ async def _manifest(ref: str, slot: UUID, workspace: str, desk: Desk) -> Manifes
 async def events(
     ref: str,
     request: Request,
-    asking: CallerNow,
+    asking: Reading,
     desk: DeskNow,
     after: After = 0,
     limit: Limit = 200,
@@ -216,7 +214,7 @@ async def events(
 
 @router.get("/{ref}/logs", summary="A run's log")
 async def logs(
-    ref: str, asking: CallerNow, desk: DeskNow, after: After = 0, limit: Limit = 200
+    ref: str, asking: Reading, desk: DeskNow, after: After = 0, limit: Limit = 200
 ) -> LogPage:
     """One readable line an event, from submission through the end."""
     async with desk.reading() as connection:
@@ -231,7 +229,7 @@ async def logs(
 
 @router.get("/{ref}/explain", summary="Explain one score")
 async def explain_score(
-    ref: str, agent: str, task: str, asking: CallerNow, desk: DeskNow
+    ref: str, agent: str, task: str, asking: Reading, desk: DeskNow
 ) -> Explanation:
     """What an agent's score on a task rests on: tries, rewards, verifier output, files, events.
 
@@ -249,7 +247,7 @@ async def explain_score(
     response_class=StreamingResponse,
     responses={200: {"content": {"application/jsonl": {}}}},
 )
-async def export(ref: str, asking: CallerNow, desk: DeskNow) -> StreamingResponse:
+async def export(ref: str, asking: Reading, desk: DeskNow) -> StreamingResponse:
     """Its events, and the measures that follow from them: `assay run verify` checks the file."""
     async with desk.reading() as connection:
         row = await find(connection, asking.workspace, ref)
@@ -261,7 +259,7 @@ async def export(ref: str, asking: CallerNow, desk: DeskNow) -> StreamingRespons
 
 
 @router.post("/{ref}/stop", summary="Stop a run")
-async def stop(ref: str, asking: CallerNow, desk: DeskNow, body: StopRun | None = None) -> RunEntry:
+async def stop(ref: str, asking: Running, desk: DeskNow, body: StopRun | None = None) -> RunEntry:
     """Nothing new starts; the run is stopped when its last sandbox is gone."""
     reason = (body or StopRun()).reason
     async with desk.reading() as connection:
@@ -278,16 +276,14 @@ async def stop(ref: str, asking: CallerNow, desk: DeskNow, body: StopRun | None 
 
 
 @router.post("/{ref}/pause", summary="Pause a run, or one agent of it")
-async def pause(
-    ref: str, asking: CallerNow, desk: DeskNow, body: PauseRun | None = None
-) -> RunEntry:
+async def pause(ref: str, asking: Running, desk: DeskNow, body: PauseRun | None = None) -> RunEntry:
     """Nothing new starts until it is resumed; what was handed out may end."""
     return await _pause_or_resume(ref, body or PauseRun(), domain.pause, asking, desk)
 
 
 @router.post("/{ref}/resume", summary="Resume a run, or one agent of it")
 async def resume(
-    ref: str, asking: CallerNow, desk: DeskNow, body: ResumeRun | None = None
+    ref: str, asking: Running, desk: DeskNow, body: ResumeRun | None = None
 ) -> RunEntry:
     """What was paused goes on: one agent, or all of the run."""
     return await _pause_or_resume(ref, body or ResumeRun(), domain.resume, asking, desk)
@@ -317,7 +313,7 @@ async def _pause_or_resume(
 
 @router.post("/{ref}/retry", summary="Run a run's errored results again")
 async def retry(
-    ref: str, asking: CallerNow, desk: DeskNow, body: RetryRun | None = None
+    ref: str, asking: Running, desk: DeskNow, body: RetryRun | None = None
 ) -> RetriedRun:
     """On the same run, once it has finished. What was scored stays and cannot be run again."""
     async with desk.reading() as connection:

@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from assay_contracts.commands import SANDBOXES, SandboxesSeen, SeeSandboxes
 from assay_contracts.http import SandboxEntry, SandboxList
-from gateway.access import CallerNow
+from gateway.access import Operating
 from gateway.desk import DeskNow
 from gateway.system import ask_all, ask_runners
 
@@ -21,7 +21,7 @@ def _client(desk: DeskNow) -> Client:
 
 
 @router.get("", summary="Which sandboxes are there?")
-async def sandboxes(_: CallerNow, client: Annotated[Client, Depends(_client)]) -> SandboxList:
+async def sandboxes(_: Operating, client: Annotated[Client, Depends(_client)]) -> SandboxList:
     """Every container and local sandbox that a runner sees, and whose it is; oldest first."""
     runners = [runner.instance for runner in await ask_runners(client)]
     told = await ask_all(

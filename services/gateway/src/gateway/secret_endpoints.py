@@ -14,7 +14,7 @@ from assay_contracts.run_config import (
 )
 from assay_contracts.run_events import SubmittedData
 from gateway import run_queries
-from gateway.access import CallerNow, runner
+from gateway.access import Reading, Running, runner
 from gateway.desk import DeskNow
 from gateway.own_queries import USER, Record
 from gateway.problems import ProblemError, conflict, invalid, not_found
@@ -25,14 +25,14 @@ internal = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[
 
 
 @router.get("", summary="List secrets")
-async def list_all(asking: CallerNow, desk: DeskNow) -> Page[SecretEntry]:
+async def list_all(asking: Reading, desk: DeskNow) -> Page[SecretEntry]:
     """The workspace's and your own, without values."""
     items = await desk.vault.entries(asking.workspace, asking.user)
     return Page(items=items, total_count=len(items))
 
 
 @router.put("/{name}", summary="Set a secret")
-async def keep(name: str, body: SetSecret, asking: CallerNow, desk: DeskNow) -> SecretEntry:
+async def keep(name: str, body: SetSecret, asking: Running, desk: DeskNow) -> SecretEntry:
     """Keep a value, encrypted; there is no way to read it back."""
     if not SECRET_NAME.fullmatch(name):
         message = "must be capitals, digits and underscores, starting with a letter"
@@ -47,7 +47,7 @@ async def keep(name: str, body: SetSecret, asking: CallerNow, desk: DeskNow) -> 
 
 @router.delete("/{name}", status_code=204, summary="Delete a secret")
 async def drop(
-    name: str, asking: CallerNow, desk: DeskNow, scope: Literal["user", "workspace"] = "user"
+    name: str, asking: Running, desk: DeskNow, scope: Literal["user", "workspace"] = "user"
 ) -> None:
     """Delete a secret of a scope."""
     owner = asking.user if scope == USER else ""

@@ -19,7 +19,7 @@ from assay_contracts.commands import (
 from assay_contracts.http import Replay, ReplayReport, ServiceStatus, SystemStatus
 from assay_contracts.run_config import ConfigIssue
 from assay_kernel.dead_letters import read_letters
-from gateway.access import CallerNow
+from gateway.access import Operating, Reading
 from gateway.desk import Desk, DeskNow
 from gateway.problems import invalid, unavailable
 
@@ -135,14 +135,14 @@ async def _can_be_read(desk: Desk) -> bool:
 
 
 @router.get("/status", summary="How is each service?")
-async def status(_: CallerNow, client: ClientNow) -> SystemStatus:
+async def status(_: Reading, client: ClientNow) -> SystemStatus:
     """Every service with its projections' positions, what is missing, and open dead letters."""
     found, letters = await asyncio.gather(ask_services(client), read_letters(client))
     return found.model_copy(update={"dead_letters": sum(one.is_open for one in letters)})
 
 
 @router.post("/replay", summary="Fold the streams again")
-async def replay(body: Replay, _: CallerNow, client: ClientNow) -> list[ReplayReport]:
+async def replay(body: Replay, _: Operating, client: ClientNow) -> list[ReplayReport]:
     """Fold every stream from sequence 0 and compare with what serves, or let it serve instead."""
     if body.service is not None and body.service not in REPLAYED:
         known = ", ".join(REPLAYED)

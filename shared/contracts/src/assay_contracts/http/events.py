@@ -1,0 +1,39 @@
+"""A run's events as they are stored, and its log."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from assay_contracts.http.base import Resource
+
+
+class StoredEvent(Resource):
+    """An event with its place in the stream, exactly as it is stored."""
+
+    sequence: int
+    subject: str
+    event: dict[str, Any]
+
+
+class EventPage(Resource):
+    """Events of one run in stream order; `next_after` is the sequence to go on from."""
+
+    items: list[StoredEvent]
+    next_after: int | None
+
+
+class LogLine(Resource):
+    """One line of a run's log."""
+
+    sequence: int
+    timestamp: datetime
+    level: Literal["info", "warning", "error"]
+    step: str
+    message: str
+    details: dict[str, Any] | None = None
+
+
+class LogPage(Resource):
+    """Lines of a run's log in stream order; `next_after` is the sequence to go on from."""
+
+    items: list[LogLine]
+    next_after: int | None

@@ -1,0 +1,170 @@
+"""Runs: submitting, listing, results and artifacts, stop, pause and retry."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import Field
+
+from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.measures import AgentMeasures
+from assay_contracts.run_events import Durations, JudgeRecord, Usage
+from assay_contracts.values import CauseClass, ImportSource, Outcome, RunStatus, Selection
+
+
+class SubmitRun(Request):
+    """`POST /api/v1/runs`: the configuration (the TOML as an object), the sandbox environment
+    (default: the runner's choice) and the values of `[secrets].required` for this run alone."""
+
+    config: dict[str, Any]
+    environment: str | None = None
+    secrets: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class AgentRow(AgentMeasures):
+    """One agent of a run with its measures."""
+
+    index: int
+    harness: str | None
+    model: str
+    status: RunStatus
+    expected_results: int
+    ingested_results: int
+
+
+class PauseEntry(Resource):
+    """A pause of an agent, or of the whole run where `agent` is null; `until` is when it goes on
+    by itself, null where somebody has to ask for it."""
+
+    agent: int | None
+    reason: str
+    paused_by: str
+    since: datetime
+    until: datetime | None
+
+
+class RunEntry(Resource):
+    """A run in a list. `imported` says where its results were made if not here; `reopened_results`
+    errored before and are to run again: until they have, they are none of the ingested."""
+
+    id: UUID
+    name: str
+    status: RunStatus
+    reason: str | None
+    benchmark_id: UUID
+    benchmark_name: str
+    agent_count: int
+    expected_results: int
+    ingested_results: int
+    reopened_results: int = 0
+    pauses: list[PauseEntry] = Field(default_factory=list)
+    best_pass_at_1: float | None
+    submitted_by: str
+    submitted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    imported: ImportSource | None
+
+
+class RunLimits(Resource):
+    """What stops a run by itself, and how much of it is used; null where there is no such limit.
+
+    Spent is what agents and judges report, of every try.
+    """
+
+    deadline_at: datetime | None
+    budget_usd: float | None
+    spent_usd: float | None
+    budget_tokens: int | None
+    spent_tokens: int | None
+
+
+class RunDetail(RunEntry):
+    """One run: what was asked for, pinned to what, and how each agent does.
+
+    `seconds_left` is an estimate from the pace of the latest results; null while nothing can be
+    said.
+    """
+
+    seconds_left: float | None = None
+    limits: RunLimits | None = None
+
+    benchmark_version: str
+    benchmark_digest: str
+    benchmark_key: str
+    selection: Selection
+    environment: str | None
+    config: dict[str, Any]
+    secret_scopes: dict[str, str]
+    agents: list[AgentRow]
+    problems: list["ResultRow"]
+
+
+class ResultRow(Resource):
+    """The counted result of one slot, or the latest try where none is counted yet."""
+
+    slot_id: UUID
+    agent: int
+    task: str
+    attempt: int
+    try_number: int
+    outcome: Outcome | None
+    reward: float | None
+    rewards: dict[str, float] | None
+    cause: CauseClass | None
+    reason: str | None
+    environment: str
+    runner: str
+    seconds: float | None
+    durations: Durations
+    usage: Usage
+    judge: JudgeRecord | None
+    artifacts_sha256: str | None
+
+
+class ArtifactEntry(Resource):
+    """A file that a try left; `size` in bytes."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class StopRun(Request):
+    """`POST /api/v1/runs/{run}/stop`."""
+
+    reason: str = "stopped by a user"
+
+
+class PauseRun(Request):
+    """`POST /api/v1/runs/{run}/pause`: an agent (number, `model (harness)`, harness or model), or
+    the whole run."""
+
+    agent: str | None = None
+    reason: str = "paused by a user"
+
+
+class ResumeRun(Request):
+    """`POST /api/v1/runs/{run}/resume`: an agent, or all that is paused of the run."""
+
+    agent: str | None = None
+    reason: str = "resumed by a user"
+
+
+class RetryRun(Request):
+    """`POST /api/v1/runs/{run}/retry`: the errored slots that are to run again.
+
+    All of them, or those of some agents (number, `model (harness)`, harness or model) and tasks.
+    `secrets` are values for the names in `secrets.required`: those given before ended with the run.
+    """
+
+    agents: list[str] = Field(default_factory=list)
+    tasks: list[str] = Field(default_factory=list)
+    reason: str = "retried by a user"
+    secrets: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class RetriedRun(RunEntry):
+    """A run that was reopened, and how many of its slots run again."""
+
+    slots: int
