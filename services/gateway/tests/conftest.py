@@ -48,6 +48,7 @@ from assay_local.embedded import create_database, database_address
 from gateway.access import Tokens
 from gateway.app import build_app
 from gateway.desk import Desk
+from gateway.master_keys import KeySource
 from gateway.vault import Vault
 from grader.projection import GradesProjection
 from leaderboard.projection import StandingsProjection
@@ -103,7 +104,7 @@ class Stage:
         self.blobs = BlobStore(settings.blob_url)
         for name, text in (("admin", ADMIN), ("runner", RUNNER), ("master", "m" * 40)):
             (files / name).write_text(text)
-        self.vault = Vault(self.engine, files / "master")
+        self.vault = Vault(self.engine, KeySource(files / "master"))
         self.desk = Desk(store, self.engine, self.reader, self.blobs, self.vault)
         self.closing = asyncio.Event()
         tokens = Tokens.read(files / "admin", files / "runner")

@@ -16,6 +16,7 @@ from assay_contracts.http import (
     LogPage,
     ReplayReport,
     RetriedRun,
+    RotatedKeys,
     SandboxEntry,
     SandboxList,
     SecretEntry,
@@ -23,6 +24,7 @@ from assay_contracts.http import (
     SystemStatus,
 )
 from assay_contracts.run_config import ConfigIssue
+from assay_local.folder import DataFolder
 
 THEN = "2026-03-01T12:00:00Z"
 RUN = "/api/v1/runs/bright-otter"
@@ -367,6 +369,52 @@ def test_the_value_of_a_secret_comes_from_a_variable_or_from_stdin(server, assay
         {"value": "from env", "scope": "workspace"},
         {"value": "two\nlines", "scope": "user"},
     ]
+
+
+def test_a_rotation_tells_counts_and_fails_where_a_secret_does_not_open(server, assay):
+    rotated = RotatedKeys(
+        key="b" * 16,
+        keys=["a" * 16, "b" * 16],
+        rewrapped=2,
+        records=5,
+        unreadable=0,
+        unreadable_names=[],
+    )
+    server.answers("POST", "/api/v1/secrets/rotate", rotated)
+    done = assay("secret", "rotate")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            "5 secrets under the key bbbbbbbbbbbbbbbb, 2 of them newly so",
+            "1 older key not needed any more, but by backups of the database",
+        ],
+    )
+    lost = rotated.model_copy(update={"unreadable": 1, "unreadable_names": ["KEY"]})
+    server.answers("POST", "/api/v1/secrets/rotate", lost)
+    done = assay("secret", "rotate", "--json")
+    assert (done.returncode, json.loads(done.stdout)["unreadable_names"]) == (1, ["KEY"])
+
+
+def test_a_new_key_is_made_in_the_data_folder_of_the_server_that_is_asked(
+    server, assay, environment, tmp_path
+):
+    folder = DataFolder.prepare(tmp_path / "data")
+    first = folder.secret("master-key")
+    refused = assay("secret", "rotate", "--new-key", ASSAY_DATA=str(folder.root))
+    assert refused.returncode == 1
+    assert "was not started on the data folder" in refused.stderr
+    assert server.seen == []
+    assert folder.secret("master-key") == first
+    folder.announce(environment["ASSAY_SERVER"])
+    rotated = RotatedKeys(
+        key="b" * 16, keys=[], rewrapped=0, records=0, unreadable=0, unreadable_names=[]
+    )
+    server.answers("POST", "/api/v1/secrets/rotate", rotated)
+    done = assay("secret", "rotate", "--new-key", ASSAY_DATA=str(folder.root))
+    assert done.returncode == 0, done.stderr
+    kept = folder.secret("master-key").split()
+    assert kept[0] == first
+    assert len(kept[1]) >= 32
 
 
 def test_a_proof_is_checked_from_stdin_too_and_a_file_that_is_not_there_is_told(assay):

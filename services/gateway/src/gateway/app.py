@@ -13,6 +13,7 @@ from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints,
 from gateway.access import Tokens
 from gateway.boundary import Boundary
 from gateway.desk import Desk
+from gateway.master_keys import KeySource
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
@@ -96,13 +97,23 @@ async def wire(service: Service) -> None:
         engine=service.engine,
         reader=open_reader(settings.database_url, service.name),
         blobs=BlobStore(settings.blob_url),
-        vault=Vault(service.engine, settings.master_key_file),
+        vault=Vault(service.engine, _key_source(settings)),
     )
+    await desk.vault.load_keys()
     tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
     app = build_app(desk, tokens, closing, public_url=settings.public_url)
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+
+
+def _key_source(settings: GatewaySettings) -> KeySource:
+    command = settings.master_key_command
+    return KeySource(
+        file=settings.master_key_file,
+        command=None if command is None else command.get_secret_value(),
+        seconds=settings.master_key_seconds,
+    )
 
 
 def main() -> None:

@@ -4,7 +4,15 @@ from typing import Literal
 
 from fastapi import APIRouter, Depends
 
-from assay_contracts.http import ClaimSecrets, Page, SealedSecrets, SecretEntry, SetSecret
+from assay_contracts.http import (
+    ClaimSecrets,
+    Page,
+    RotatedKeys,
+    SealedSecrets,
+    SecretEntry,
+    SetSecret,
+)
+from assay_contracts.identity import Permission
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import (
     SECRET_NAME,
@@ -14,7 +22,7 @@ from assay_contracts.run_config import (
 )
 from assay_contracts.run_events import SubmittedData
 from gateway import run_queries
-from gateway.access import Reading, Running, runner
+from gateway.access import Caller, Operating, Reading, needs, runner
 from gateway.desk import DeskNow
 from gateway.own_queries import USER, Record
 from gateway.problems import ProblemError, conflict, invalid, not_found
@@ -31,9 +39,22 @@ async def list_all(asking: Reading, desk: DeskNow) -> Page[SecretEntry]:
     return Page(items=items, total_count=len(items))
 
 
+@router.post("/rotate", summary="Rotate the master key")
+async def rotate(_: Operating, desk: DeskNow) -> RotatedKeys:
+    """Read the master keys again and wrap every record's own key under the newest; an operator's.
+
+    Values are not opened. Where it is broken off, what is done stays done: ask again.
+    """
+    return await desk.vault.rotate()
+
+
 @router.put("/{name}", summary="Set a secret")
-async def keep(name: str, body: SetSecret, asking: Running, desk: DeskNow) -> SecretEntry:
-    """Keep a value, encrypted; there is no way to read it back."""
+async def keep(name: str, body: SetSecret, asking: Reading, desk: DeskNow) -> SecretEntry:
+    """Keep a value, encrypted; there is no way to read it back.
+
+    Needs `run` for a personal one, and `secrets` for one of the workspace.
+    """
+    await _require(body.scope, asking)
     if not SECRET_NAME.fullmatch(name):
         message = "must be capitals, digits and underscores, starting with a letter"
         raise invalid([ConfigIssue(key="name", message=message)])
@@ -47,12 +68,22 @@ async def keep(name: str, body: SetSecret, asking: Running, desk: DeskNow) -> Se
 
 @router.delete("/{name}", status_code=204, summary="Delete a secret")
 async def drop(
-    name: str, asking: Running, desk: DeskNow, scope: Literal["user", "workspace"] = "user"
+    name: str, asking: Reading, desk: DeskNow, scope: Literal["user", "workspace"] = "user"
 ) -> None:
-    """Delete a secret of a scope."""
+    """Delete a secret of a scope; needs what setting it needs."""
+    await _require(scope, asking)
     owner = asking.user if scope == USER else ""
     if not await desk.vault.drop(Record(asking.workspace, scope, owner, name)):
         raise not_found(f"there is no secret {name} in the scope {scope}")
+
+
+async def _require(scope: Literal["user", "workspace"], asking: Caller) -> None:
+    """Whether the caller may write a scope.
+
+    Raises:
+        ProblemError: it may not.
+    """
+    await needs(Permission.RUN if scope == USER else Permission.SECRETS)(asking)
 
 
 @internal.post("/secrets")

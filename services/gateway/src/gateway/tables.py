@@ -24,6 +24,7 @@ secrets = Table(
     Column("scope", Text, primary_key=True, doc="`workspace`, `user` or `run`"),
     Column("owner", Text, primary_key=True, doc="the user or the run; empty for the workspace"),
     Column("name", Text, primary_key=True),
+    Column("key_id", Text, doc="the master key; null where it dates from when there was one"),
     Column("wrapped_key", LargeBinary, nullable=False, doc="the record's own key, encrypted"),
     Column("sealed", LargeBinary, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False),

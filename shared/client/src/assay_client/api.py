@@ -45,6 +45,7 @@ from assay_contracts.http import (
     ResumeRun,
     RetriedRun,
     RetryRun,
+    RotatedKeys,
     RunDetail,
     RunEntry,
     SandboxList,
@@ -282,6 +283,11 @@ class AssayClient:
     def delete_secret(self, name: str, *, scope: str = "user") -> None:
         """Forget a secret of the scope `user` or `workspace`."""
         self._transport.send("DELETE", f"secrets/{_segment(name)}", query={"scope": scope})
+
+    def rotate_keys(self) -> RotatedKeys:
+        """Wrap every secret's own key under the newest master key; may take minutes."""
+        answer = self._transport.send("POST", "secrets/rotate", timeout_seconds=REPLAY_SECONDS)
+        return parsed(answer, RotatedKeys)
 
     # Dead letters
 

@@ -60,7 +60,13 @@ from assay_contracts.http.runs import (
     StopRun,
     SubmitRun,
 )
-from assay_contracts.http.secrets import ClaimSecrets, SealedSecrets, SecretEntry, SetSecret
+from assay_contracts.http.secrets import (
+    ClaimSecrets,
+    RotatedKeys,
+    SealedSecrets,
+    SecretEntry,
+    SetSecret,
+)
 from assay_contracts.http.system import (
     DeadLetterDetail,
     DeadLetterEntry,
@@ -119,6 +125,7 @@ __all__ = [
     "ResumeRun",
     "RetriedRun",
     "RetryRun",
+    "RotatedKeys",
     "RowDifference",
     "RunDetail",
     "RunEntry",
