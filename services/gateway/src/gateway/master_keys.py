@@ -52,7 +52,7 @@ class MasterKeys:
             NoMasterKeyError: there is none.
         """
         self._require_one()
-        name = next(reversed(self.by_id))
+        name = list(self.by_id)[-1]
         return name, self.by_id[name]
 
     def candidates(self, name: str | None) -> Sequence[bytes]:
