@@ -1,9 +1,12 @@
 """The settings of the gateway."""
 
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
+from assay_contracts.http import BillingMode
+from assay_contracts.values import Money
 from assay_kernel.settings import KernelSettings
 
 
@@ -18,3 +21,22 @@ class GatewaySettings(KernelSettings):
     master_key_file: Path | None = None
     master_key_command: SecretStr | None = None
     master_key_seconds: float = Field(default=30.0, gt=0)
+    billing: BillingMode = BillingMode.OFF
+    billing_usd: Money | None = None
+    billing_sandbox_hours: Money | None = None
+    billing_slot_usd: Money = 1.0
+    billing_slot_hours: Money = 0.25
+    billing_webhook_url: str | None = Field(default=None, pattern="^https?://", repr=False)
+    billing_webhook_secret_file: Path | None = None
+    billing_webhook_seconds: float = Field(default=3.0, gt=0, le=60)
+    billing_webhook_unreachable: Literal["allow", "refuse"] = "refuse"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        asked = (self.billing_webhook_url, self.billing_webhook_secret_file)
+        if self.billing is BillingMode.WEBHOOK and None in asked:
+            raise ValueError(
+                "ASSAY_BILLING=webhook needs ASSAY_BILLING_WEBHOOK_URL and "
+                "ASSAY_BILLING_WEBHOOK_SECRET_FILE"
+            )
+        return self

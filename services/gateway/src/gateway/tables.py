@@ -1,6 +1,22 @@
-"""The gateway's own tables: names that runs have taken, and secrets, encrypted."""
+"""The gateway's own tables: names that runs have taken, secrets, encrypted, and billing.
 
-from sqlalchemy import Column, DateTime, LargeBinary, Table, Text, Uuid
+`spending_runs`, `spending_months` and `spending_tries` are a projection and can be rebuilt. Money
+and time are `Numeric`, whose sums come out the same in whatever order they are made.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Index,
+    Integer,
+    LargeBinary,
+    Numeric,
+    Table,
+    Text,
+    Uuid,
+)
 
 from assay_kernel.tables import kernel_tables, service_metadata
 
@@ -30,4 +46,59 @@ secrets = Table(
     Column("created_at", DateTime(timezone=True), nullable=False),
     Column("updated_at", DateTime(timezone=True), nullable=False),
     Column("updated_by", Text, nullable=False),
+)
+
+billing_limits = Table(
+    "billing_limits",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("usd", Numeric(), doc="of a calendar month; null: no limit"),
+    Column("sandbox_hours", Numeric(), doc="of a calendar month; null: no limit"),
+    Column("updated_at", DateTime(timezone=True), nullable=False),
+    Column("updated_by", Text, nullable=False),
+)
+
+billing_reservations = Table(
+    "billing_reservations",
+    metadata,
+    Column("id", Uuid, primary_key=True, doc="of the request that it was made for"),
+    Column("workspace", Text, nullable=False),
+    Column("run", Uuid, nullable=False),
+    Column("opening", Integer, nullable=False, doc="1: the submission; more: a retry"),
+    Column("usd", Numeric(), nullable=False),
+    Column("seconds", Numeric(), nullable=False),
+    Column("usd_before", Numeric(), nullable=False, doc="what the run had spent by then"),
+    Column("seconds_before", Numeric(), nullable=False),
+    Column("reserved_at", DateTime(timezone=True), nullable=False),
+    Index("ix_billing_reservations_workspace", "workspace"),
+)
+
+spending_runs = Table(
+    "spending_runs",
+    metadata,
+    Column("run", Uuid, primary_key=True),
+    Column("workspace", Text, nullable=False),
+    Column("openings", Integer, nullable=False, doc="how often it was submitted and reopened"),
+    Column("ended", Boolean, nullable=False),
+    Column("usd", Numeric(), nullable=False),
+    Column("seconds", Numeric(), nullable=False),
+)
+
+spending_months = Table(
+    "spending_months",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("month", Text, primary_key=True, doc="such as 2026-12, in UTC"),
+    Column("usd", Numeric(), nullable=False),
+    Column("seconds", Numeric(), nullable=False),
+    Column("tries_without_cost", BigInteger, nullable=False),
+)
+
+spending_tries = Table(
+    "spending_tries",
+    metadata,
+    Column("slot", Uuid, primary_key=True),
+    Column("try_number", Integer, primary_key=True),
+    Column("delivery", Integer, primary_key=True),
+    Column("by_judge", Boolean, primary_key=True, doc="what the judge spent on it"),
 )

@@ -9,6 +9,15 @@ from assay_contracts.http.benchmarks import (
     TaskRow,
     TaskSetEntry,
 )
+from assay_contracts.http.billing import (
+    Billing,
+    BillingAmount,
+    BillingAnswer,
+    BillingEstimate,
+    BillingMode,
+    BillingQuestion,
+    SetBilling,
+)
 from assay_contracts.http.events import EventPage, LogLine, LogPage, StoredEvent
 from assay_contracts.http.explanations import (
     ExplainedAttempt,
@@ -87,6 +96,12 @@ __all__ = [
     "ArtifactEntry",
     "BenchmarkDetail",
     "BenchmarkEntry",
+    "Billing",
+    "BillingAmount",
+    "BillingAnswer",
+    "BillingEstimate",
+    "BillingMode",
+    "BillingQuestion",
     "CategoryEntry",
     "CategoryMeasures",
     "CauseCount",
@@ -135,6 +150,7 @@ __all__ = [
     "SealedSecrets",
     "SecretEntry",
     "ServiceStatus",
+    "SetBilling",
     "SetSecret",
     "Spend",
     "Standing",

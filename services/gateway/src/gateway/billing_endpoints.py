@@ -1,0 +1,43 @@
+"""Billing: a workspace's month and its limits. Members read them, and an operator sets them."""
+
+from datetime import UTC, datetime
+
+from fastapi import APIRouter
+
+from assay_contracts.http import Billing, SetBilling
+from gateway import billing_queries as queries
+from gateway.access import Operating, Reading
+from gateway.billing_budget import BudgetGate, billing_of
+from gateway.billing_queries import Limits
+from gateway.desk import Desk, DeskNow
+
+router = APIRouter(prefix="/billing", tags=["billing"])
+
+
+@router.get("", summary="Show the workspace's budget")
+async def show(asking: Reading, desk: DeskNow) -> Billing:
+    """Its limits for the month and, where the gate is `budget`, what is spent, reserved and left."""
+    return await _billing(asking.workspace, desk)
+
+
+@router.put("", summary="Set the workspace's budget")
+async def keep(body: SetBilling, asking: Operating, desk: DeskNow) -> Billing:
+    """Set both limits of the calendar month (UTC); an operator's. What runs goes on all the same."""
+    async with desk.writing() as connection:
+        await queries.set_limits(
+            connection,
+            asking.workspace,
+            body.usd,
+            body.sandbox_hours,
+            asking.user,
+            datetime.now(UTC),
+        )
+    return await _billing(asking.workspace, desk)
+
+
+async def _billing(workspace: str, desk: Desk) -> Billing:
+    if isinstance(desk.gate, BudgetGate):
+        return await desk.gate.describe(workspace)
+    async with desk.writing() as connection:
+        limits = await queries.limits(connection, workspace)
+    return billing_of(desk.gate.mode, limits or Limits(None, None), datetime.now(UTC))
