@@ -47,6 +47,8 @@ from assay_kernel.settings import KernelSettings
 from assay_local.embedded import create_database, database_address
 from gateway.access import Tokens
 from gateway.app import build_app
+from gateway.audit import Audit
+from gateway.audit_projection import AuditProjection
 from gateway.desk import Desk
 from gateway.vault import Vault
 from grader.projection import GradesProjection
@@ -56,6 +58,7 @@ from run_scheduler.runs_projection import RunsProjection
 
 ADMIN, RUNNER = "admin-token-of-this-test", "runner-token-of-this-test"
 SCHEMAS = (registry_sync, run_scheduler, grader, leaderboard, gateway)
+MORE_WORKSPACES = ("other", "elsewhere")
 TASKS = ("fix-roman", "fix-greek", "count-words", "sort-lines")
 
 Fields = dict[str, Any]
@@ -80,6 +83,13 @@ def migrated_database(postgres_url: str) -> str:
     address = SecretStr(create_database(postgres_url, name))
     for service in SCHEMAS:
         migrate(address, service.__name__, service.tables.metadata)
+    with psycopg.connect(address.get_secret_value(), autocommit=True) as connection:
+        for workspace in MORE_WORKSPACES:
+            connection.execute(
+                "INSERT INTO gateway.workspaces (name, created_at, created_by) "
+                "VALUES (%s, now(), 'tester')",
+                [workspace],
+            )
     return name
 
 
@@ -104,7 +114,9 @@ class Stage:
         for name, text in (("admin", ADMIN), ("runner", RUNNER), ("master", "m" * 40)):
             (files / name).write_text(text)
         self.vault = Vault(self.engine, files / "master")
-        self.desk = Desk(store, self.engine, self.reader, self.blobs, self.vault)
+        self.outbox = Outbox(gateway.tables.kernel.outbox, self.engine, store)
+        audit = Audit(self.outbox)
+        self.desk = Desk(store, self.engine, self.reader, self.blobs, self.vault, audit)
         self.closing = asyncio.Event()
         tokens = Tokens.read(files / "admin", files / "runner")
         self.app = build_app(self.desk, tokens, self.closing)
@@ -130,6 +142,7 @@ class Stage:
                 (run_scheduler, RunsProjection()),
                 (grader, GradesProjection(outbox, store)),
                 (leaderboard, StandingsProjection(store)),
+                (gateway, AuditProjection()),
             )
         ]
 
@@ -147,6 +160,7 @@ class Stage:
     def follow(self) -> None:
         """Let every read model follow its stream from now on."""
         self.following = [asyncio.create_task(runner.run()) for runner in self.runners]
+        self.following.append(asyncio.create_task(self.outbox.relay()))
 
     async def hold_read_models(self) -> None:
         """Let every read model stay as it is."""
