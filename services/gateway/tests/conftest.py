@@ -50,6 +50,7 @@ from gateway.app import build_app
 from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
 from gateway.desk import Desk
+from gateway.people.tokens import Wanted, issue
 from gateway.vault import Vault
 from grader.projection import GradesProjection
 from leaderboard.projection import StandingsProjection
@@ -146,16 +147,44 @@ class Stage:
             )
         ]
 
+    admin_token = ADMIN
+
     def client(
-        self, token: str = ADMIN, workspace: str = "default", **more: Any
+        self, token: str | None = ADMIN, workspace: str | None = "default", **more: Any
     ) -> httpx.AsyncClient:
-        """A client of the application in this process."""
+        """A client of the application in this process; without a token a browser."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        if workspace is not None:
+            headers["X-Assay-Workspace"] = workspace
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(self.app),
             base_url="http://gateway/api/v1",
-            headers={"Authorization": f"Bearer {token}", "X-Assay-Workspace": workspace},
+            headers=headers,
             **more,
         )
+
+    async def person(self, name: str, **roles: str) -> None:
+        """A user with a role in each workspace that is named."""
+        async with self.client() as admin:
+            body = {"name": name, "email": f"{name}@example.org"}
+            answer = await admin.post("/users", json=body)
+            assert answer.status_code == 201, answer.text
+            for workspace, role in roles.items():
+                path = f"/workspaces/{workspace}/members/{name}"
+                assert (await admin.put(path, json={"role": role})).status_code == 200
+
+    async def token_of(self, user: str, **more: Any) -> str:
+        """A token of a user's own, as if it had signed in."""
+        wanted = Wanted("a test's", **({"workspace": None, "scopes": None} | more), expires_at=None)
+        async with self.desk.acting() as connection:
+            return (await issue(connection, user, wanted)).token
+
+    async def audited(self, acts: int) -> None:
+        """Wait until that many acts have gone through the outbox and are folded."""
+        async with asyncio.timeout(20):
+            while await self.store.last_sequence("AUDIT") < acts:
+                await asyncio.sleep(0.01)
+        await self.caught_up()
 
     def follow(self) -> None:
         """Let every read model follow its stream from now on."""

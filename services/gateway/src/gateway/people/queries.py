@@ -57,12 +57,13 @@ async def add_workspace(
     connection: AsyncConnection, name: str, repository: str | None, by: str, at: datetime
 ) -> bool:
     """Add a workspace; False where its name or its repository is taken."""
-    added = await connection.execute(
+    added = await connection.scalar(
         insert(workspaces)
         .values(name=name, repository=repository, created_by=by, created_at=at)
         .on_conflict_do_nothing()
+        .returning(workspaces.c.name)
     )
-    return added.rowcount == 1
+    return added is not None
 
 
 async def connect_repository(
@@ -143,8 +144,10 @@ async def roles_held(connection: AsyncConnection, workspace: str) -> dict[str, R
 
 async def add_user(connection: AsyncConnection, values: dict[str, Any]) -> bool:
     """Add a user; False where its name or its e-mail address is taken."""
-    added = await connection.execute(insert(users).values(values).on_conflict_do_nothing())
-    return added.rowcount == 1
+    added = await connection.scalar(
+        insert(users).values(values).on_conflict_do_nothing().returning(users.c.name)
+    )
+    return added is not None
 
 
 async def find_user(connection: AsyncConnection, name: str) -> RowMapping | None:
@@ -281,8 +284,13 @@ async def take_invitation(connection: AsyncConnection, key: bytes, at: datetime)
 async def begin_device(connection: AsyncConnection, values: dict[str, Any], at: datetime) -> bool:
     """Keep a device that asks to be signed in; False where its code is taken."""
     await connection.execute(delete(device_logins).where(device_logins.c.expires_at <= at))
-    begun = await connection.execute(insert(device_logins).values(values).on_conflict_do_nothing())
-    return begun.rowcount == 1
+    begun = await connection.scalar(
+        insert(device_logins)
+        .values(values)
+        .on_conflict_do_nothing()
+        .returning(device_logins.c.user_code)
+    )
+    return begun is not None
 
 
 async def polled_device(connection: AsyncConnection, key: bytes, at: datetime) -> RowMapping | None:
