@@ -9,8 +9,6 @@ from sqlalchemy import select, text, update
 
 import gateway.tables
 from assay_contracts.identifiers import new_id
-from assay_contracts.identity import PERMISSIONS, Permission, Role
-from gateway.access import Caller, caller
 from gateway.master_keys import KeySource, MasterKeys, NoMasterKeyError
 from gateway.own_queries import WORKSPACE, Record
 from gateway.vault import SecretUnreadableError, Vault
@@ -117,10 +115,11 @@ def vault(stage, keys):
     return stage.desk.vault
 
 
-async def keep(vault, count, first=0):
-    for number in range(first, first + count):
-        record = Record("default", WORKSPACE, "", f"KEY_{number:04}")
-        await vault.keep(record, f"hush-{number}", "admin")
+async def keep(stage, vault, count, first=0):
+    async with stage.desk.acting() as connection:
+        for number in range(first, first + count):
+            record = Record("default", WORKSPACE, "", f"KEY_{number:04}")
+            await vault.keep(connection, record, f"hush-{number}", "admin")
 
 
 async def values(vault, count):
@@ -138,7 +137,7 @@ async def rows(stage):
 async def test_older_keys_still_open_and_a_rotation_wraps_anew_without_touching_values(
     stage, http, vault, keys
 ):
-    await keep(vault, 3)
+    await keep(stage, vault, 3)
     before = await rows(stage)
     keys.write_text(f"{OLD}\n{NEW}\n")
     answer = await http.post("/secrets/rotate")
@@ -167,7 +166,7 @@ async def test_older_keys_still_open_and_a_rotation_wraps_anew_without_touching_
 async def test_a_record_from_before_there_were_ids_opens_with_whichever_key_fits(
     stage, vault, keys
 ):
-    await keep(vault, 1)
+    await keep(stage, vault, 1)
     async with stage.engine.begin() as connection:
         await connection.execute(update(table).values(key_id=None))
     keys.write_text(f"{OLD}\n{NEW}\n")
@@ -180,7 +179,7 @@ async def test_a_record_from_before_there_were_ids_opens_with_whichever_key_fits
 
 async def test_a_rotation_that_was_broken_off_goes_on_where_it_was(stage, vault, keys, monkeypatch):
     monkeypatch.setattr("gateway.vault._BATCH", 4)
-    await keep(vault, 10)
+    await keep(stage, vault, 10)
     keys.write_text(f"{OLD}\n{NEW}\n")
     async with stage.engine.begin() as connection:  # the seventh cannot be written
         await connection.execute(
@@ -209,7 +208,7 @@ async def test_a_rotation_that_was_broken_off_goes_on_where_it_was(stage, vault,
 
 async def test_two_rotations_at_once_wrap_each_record_once(stage, vault, keys, monkeypatch):
     monkeypatch.setattr("gateway.vault._BATCH", 3)
-    await keep(vault, 20)
+    await keep(stage, vault, 20)
     keys.write_text(f"{OLD}\n{NEW}\n")
     others = [Vault(stage.engine, KeySource(keys)) for _ in range(3)]
     done = await asyncio.gather(*(one.rotate() for one in others))
@@ -219,9 +218,9 @@ async def test_two_rotations_at_once_wrap_each_record_once(stage, vault, keys, m
 
 async def test_what_opens_with_no_key_is_counted_named_and_left(stage, vault, keys, monkeypatch):
     monkeypatch.setattr("gateway.vault._BATCH", 2)
-    await keep(vault, 3)
+    await keep(stage, vault, 3)
     keys.write_text(NEW)
-    await keep(Vault(stage.engine, KeySource(keys)), 3, first=3)
+    await keep(stage, Vault(stage.engine, KeySource(keys)), 3, first=3)
     before = await rows(stage)
     keys.write_text(f"{NEW}\n{NEWEST}\n")
     rotated = await vault.rotate()
@@ -233,7 +232,7 @@ async def test_what_opens_with_no_key_is_counted_named_and_left(stage, vault, ke
 
 
 async def test_a_replica_takes_up_the_key_that_another_one_rotated_to(stage, vault, keys):
-    await keep(vault, 2)
+    await keep(stage, vault, 2)
     keys.write_text(f"{OLD}\n{NEW}\n")
     await Vault(stage.engine, KeySource(keys)).rotate()
     await values(vault, 2)
@@ -242,7 +241,7 @@ async def test_a_replica_takes_up_the_key_that_another_one_rotated_to(stage, vau
 async def test_a_key_that_is_nowhere_is_looked_for_once(stage, keys, tmp_path):
     ran = tmp_path / "ran"
     program = f"open({str(ran)!r}, 'a').write('x'); print('{NEW}')"
-    await keep(Vault(stage.engine, KeySource(keys)), 1)
+    await keep(stage, Vault(stage.engine, KeySource(keys)), 1)
     other = Vault(stage.engine, KeySource(command=printing(tmp_path, program)))
     for _ in range(3):
         with pytest.raises(SecretUnreadableError):
@@ -250,37 +249,57 @@ async def test_a_key_that_is_nowhere_is_looked_for_once(stage, keys, tmp_path):
     assert ran.read_text() == "xx"  # at the start, and for the key that was not known
 
 
-def allow(stage, *permissions):
-    async def somebody() -> Caller:
-        return Caller("somebody", "default", frozenset(permissions), new_id())
-
-    stage.app.dependency_overrides[caller] = somebody
+async def as_member(stage, role, scopes=None):
+    """The headers of somebody with a role in the workspace `default`, and a token cut to scopes."""
+    await stage.person("somebody", default=role)
+    token = await stage.token_of("somebody", scopes=scopes)
+    return {"headers": {"Authorization": f"Bearer {token}"}}
 
 
 @pytest.mark.parametrize(
-    ("permissions", "scope", "status"),
+    ("role", "scopes", "scope", "status"),
     [
-        (PERMISSIONS[Role.VIEWER], "user", 403),
-        (PERMISSIONS[Role.VIEWER], "workspace", 403),
-        (PERMISSIONS[Role.MEMBER], "user", 200),
-        (PERMISSIONS[Role.MEMBER], "workspace", 403),
-        (PERMISSIONS[Role.ADMIN], "workspace", 200),
-        ({Permission.READ, Permission.SECRETS}, "user", 403),
-        ({Permission.READ, Permission.SECRETS}, "workspace", 200),
+        ("viewer", None, "user", 403),
+        ("viewer", None, "workspace", 403),
+        ("member", None, "user", 200),
+        ("member", None, "workspace", 403),
+        ("admin", None, "workspace", 200),
+        ("admin", ["read", "secrets"], "user", 403),
+        ("admin", ["read", "secrets"], "workspace", 200),
     ],
 )
 async def test_a_scope_is_written_with_its_own_permission(
-    stage, http, vault, permissions, scope, status
+    stage, http, vault, role, scopes, scope, status
 ):
-    allow(stage, *permissions)
-    kept = await http.put("/secrets/KEY", json={"value": "hush", "scope": scope})
+    somebody = await as_member(stage, role, scopes)
+    kept = await http.put("/secrets/KEY", json={"value": "hush", "scope": scope}, **somebody)
     assert kept.status_code == status, kept.text
-    gone = await http.delete("/secrets/KEY", params={"scope": scope})
+    gone = await http.delete("/secrets/KEY", params={"scope": scope}, **somebody)
     assert gone.status_code == (204 if status == 200 else 403)
 
 
 async def test_an_operator_alone_rotates(stage, http, vault):
-    allow(stage, *PERMISSIONS[Role.OWNER])
-    assert (await http.post("/secrets/rotate")).status_code == 403
-    allow(stage, Permission.OPERATE)
+    somebody = await as_member(stage, "owner")
+    assert (await http.post("/secrets/rotate", **somebody)).status_code == 403
     assert (await http.post("/secrets/rotate")).status_code == 200
+
+
+async def test_what_is_set_deleted_and_rotated_is_told_to_the_audit_without_a_value(
+    stage, http, vault
+):
+    await http.put("/secrets/KEY", json={"value": "hush", "scope": "workspace"})
+    await http.delete("/secrets/KEY", params={"scope": "user"})  # there is none: nothing is told
+    await http.delete("/secrets/KEY", params={"scope": "workspace"})
+    rotated = (await http.post("/secrets/rotate")).json()
+    await stage.audited(3)
+    told = await http.get("/audit")
+    acts = [(one["act"], one["target"], one["details"]) for one in told.json()["items"]]
+    assert acts == [
+        ("secret-deleted", "KEY", {"scope": "workspace"}),
+        ("secret-set", "KEY", {"scope": "workspace"}),
+    ]
+    told = await http.get("/system/audit", params={"workspace": "installation"})
+    assert [(one["act"], one["target"]) for one in told.json()["items"]] == [
+        ("master-key-rotated", rotated["key"])
+    ]
+    assert "hush" not in told.text

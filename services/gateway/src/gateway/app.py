@@ -1,30 +1,51 @@
 """Wiring of the gateway: the application, its parts, and the tasks that it runs in."""
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 from fastapi import FastAPI
 
+from assay_contracts.http import BillingMode
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
 from assay_kernel.blobs import BlobStore
 from assay_kernel.database import open_reader
 from assay_kernel.service import Schema, Service, run_service
-from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints, system
+from gateway import (
+    audit_endpoints,
+    benchmarks,
+    billing_endpoints,
+    dead_letters,
+    runs,
+    sandboxes,
+    secret_endpoints,
+    system,
+)
 from gateway.access import Tokens
+from gateway.audit import Audit
+from gateway.audit_projection import AuditProjection
+from gateway.billing import Gate, OpenGate
+from gateway.billing_budget import BudgetGate
+from gateway.billing_estimates import Flat
+from gateway.billing_queries import Limits
+from gateway.billing_webhook import WebhookGate, read_secret
 from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.master_keys import KeySource
+from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
 from gateway.settings import GatewaySettings
+from gateway.spending_projection import SpendingProjection
 from gateway.tables import kernel, metadata
 from gateway.vault import Vault
 
 SCHEMA = Schema(package="gateway", metadata=metadata, kernel=kernel)
 
 _ERRORS = {
-    401: "No valid token",
+    401: "No valid token or session",
+    403: "Not allowed to whom asks",
     404: "Not there",
     409: "The state of things does not allow it",
     413: "More was sent than fits",
@@ -56,7 +77,7 @@ def _as_problems(answers: dict[str, Any]) -> None:
 
 
 def build_app(
-    desk: Desk, tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
+    desk: Desk, own_tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
 ) -> FastAPI:
     """The application, over parts that the caller keeps."""
     app = GatewayApp(
@@ -67,7 +88,8 @@ def build_app(
         summary="Scores AI agents on published benchmarks and ranks them honestly.",
         servers=None if public_url is None else [{"url": public_url}],
     )
-    app.state.desk, app.state.tokens, app.state.closing = desk, tokens, closing
+    app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
+    app.state.public_url = public_url
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -78,9 +100,16 @@ def build_app(
         runs.router,
         secret_endpoints.router,
         secret_endpoints.internal,
+        billing_endpoints.router,
         sandboxes.router,
         dead_letters.router,
         system.router,
+        audit_endpoints.router,
+        workspaces.router,
+        users.router,
+        tokens.router,
+        sessions.router,
+        devices.router,
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
     app.include_router(system.health)
@@ -98,13 +127,36 @@ async def wire(service: Service) -> None:
         reader=open_reader(settings.database_url, service.name),
         blobs=BlobStore(settings.blob_url),
         vault=Vault(service.engine, _key_source(settings)),
+        audit=Audit(service.outbox()),
     )
     await desk.vault.load_keys()
-    tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
+    service.project(AuditProjection())
+    desk.gate = _gate(settings, desk, service)
+    own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
-    app = build_app(desk, tokens, closing, public_url=settings.public_url)
+    app = build_app(desk, own_tokens, closing, public_url=settings.public_url)
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+
+
+def _gate(settings: GatewaySettings, desk: Desk, service: Service) -> Gate:
+    """The billing gate; what is spent is counted only where it asks for that."""
+    flat = Flat(Decimal(str(settings.billing_slot_usd)), Decimal(str(settings.billing_slot_hours)))
+    url, secret = settings.billing_webhook_url, settings.billing_webhook_secret_file
+    if settings.billing is BillingMode.BUDGET:
+        service.project(SpendingProjection())
+        default = Limits.of(settings.billing_usd, settings.billing_sandbox_hours)
+        return BudgetGate(desk, service.engine, default, flat)
+    if settings.billing is BillingMode.WEBHOOK and url is not None and secret is not None:
+        return WebhookGate(
+            desk,
+            url,
+            read_secret(secret),
+            seconds=settings.billing_webhook_seconds,
+            unreachable=settings.billing_webhook_unreachable,
+            flat=flat,
+        )
+    return OpenGate()
 
 
 def _key_source(settings: GatewaySettings) -> KeySource:

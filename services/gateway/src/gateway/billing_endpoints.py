@@ -16,14 +16,14 @@ router = APIRouter(prefix="/billing", tags=["billing"])
 
 @router.get("", summary="Show the workspace's budget")
 async def show(asking: Reading, desk: DeskNow) -> Billing:
-    """Its limits for the month and, where the gate is `budget`, what is spent, reserved and left."""
+    """Its limits and, where the gate is `budget`, what is spent, reserved and left."""
     return await _billing(asking.workspace, desk)
 
 
 @router.put("", summary="Set the workspace's budget")
 async def keep(body: SetBilling, asking: Operating, desk: DeskNow) -> Billing:
-    """Set both limits of the calendar month (UTC); an operator's. What runs goes on all the same."""
-    async with desk.writing() as connection:
+    """Set both limits of a calendar month (UTC); an operator's. What runs goes on all the same."""
+    async with desk.acting() as connection:
         await queries.set_limits(
             connection,
             asking.workspace,
@@ -32,12 +32,15 @@ async def keep(body: SetBilling, asking: Operating, desk: DeskNow) -> Billing:
             asking.user,
             datetime.now(UTC),
         )
+        limits = body.model_dump(exclude_none=True)
+        told = {name: f"{limit:g}" for name, limit in limits.items()}
+        await desk.audit.tell(connection, asking, "budget-set", asking.workspace, told)
     return await _billing(asking.workspace, desk)
 
 
 async def _billing(workspace: str, desk: Desk) -> Billing:
     if isinstance(desk.gate, BudgetGate):
         return await desk.gate.describe(workspace)
-    async with desk.writing() as connection:
+    async with desk.reading() as connection:
         limits = await queries.limits(connection, workspace)
     return billing_of(desk.gate.mode, limits or Limits(None, None), datetime.now(UTC))

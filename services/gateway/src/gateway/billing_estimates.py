@@ -109,9 +109,7 @@ async def _past(connection: AsyncConnection, opening: Opening) -> dict[str, PerS
         .order_by(runs.c.submitted_at.desc())
         .limit(_RUNS_LOOKED_AT)
     )
-    agents = {
-        row.id: SubmittedData.model_validate(row.submitted).agents for row in latest.all()
-    }
+    agents = {row.id: SubmittedData.model_validate(row.submitted).agents for row in latest.all()}
     judged = cast(tries.c.judge["usage"]["cost_usd"].astext, Numeric)
     by_agent = await connection.execute(
         select(

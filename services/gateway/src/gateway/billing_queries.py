@@ -34,6 +34,12 @@ class Limits:
     updated_at: datetime | None = None
     updated_by: str | None = None
 
+    @classmethod
+    def of(cls, usd: float | None, hours: float | None) -> "Limits":
+        """Limits in USD and hours."""
+        exact = _exact(hours)
+        return cls(_exact(usd), None if exact is None else exact * 3600)
+
 
 @dataclass(frozen=True)
 class Month:

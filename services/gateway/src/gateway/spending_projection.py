@@ -73,7 +73,10 @@ class SpendingProjection(Projection):
             .on_conflict_do_nothing()
             .returning(*spending_tries.primary_key.columns)
         )
-        await _add(connection, [told[slot, number, delivery, judge] for slot, number, delivery, judge in fresh])
+        await _add(
+            connection,
+            [told[slot, number, delivery, judge] for slot, number, delivery, judge in fresh],
+        )
 
     async def react(self, connection: AsyncConnection, events: Events) -> None:
         """Nothing follows but rows."""
@@ -84,9 +87,7 @@ async def _apply_lifecycle(connection: AsyncConnection, event: Event) -> None:
         case RunSubmitted(run=run, workspace=workspace):
             await connection.execute(
                 insert(spending_runs)
-                .values(
-                    run=run, workspace=workspace, openings=1, ended=False, usd=0, seconds=0
-                )
+                .values(run=run, workspace=workspace, openings=1, ended=False, usd=0, seconds=0)
                 .on_conflict_do_nothing()
             )
         case RunReopened(run=run):

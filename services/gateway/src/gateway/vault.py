@@ -16,6 +16,8 @@ from uuid import UUID
 import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from nacl.exceptions import CryptoError
 from nacl.public import PublicKey, SealedBox
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -65,15 +67,23 @@ class Vault:
         self._unknown.clear()
         return self._keys
 
-    async def keep(self, record: Record, value: str, by: str) -> None:
-        """Keep a value under a record, in place of an earlier one.
+    def derived_key(self, purpose: str) -> bytes:
+        """A key of 32 bytes for another purpose, which says nothing about the newest master key.
+
+        Raises:
+            NoMasterKeyError: the gateway has none, or has not read it yet.
+        """
+        _, master = (self._keys or MasterKeys()).newest
+        return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose.encode()).derive(master)
+
+    async def keep(self, connection: AsyncConnection, record: Record, value: str, by: str) -> None:
+        """Keep a value under a record, in place of an earlier one, in the caller's transaction.
 
         Raises:
             NoMasterKeyError: the gateway has none.
         """
         kept = _sealed(record, value, await self._known_keys())
-        async with self._engine.begin() as connection:
-            await queries.write(connection, kept, by, datetime.now(UTC))
+        await queries.write(connection, kept, by, datetime.now(UTC))
 
     async def keep_for_run(
         self,
@@ -95,10 +105,9 @@ class Vault:
             kept = _sealed(Record(workspace, RUN, str(run), name), value, keys)
             await queries.write(connection, kept, by, datetime.now(UTC))
 
-    async def drop(self, record: Record) -> bool:
-        """Delete a record; False where there is none."""
-        async with self._engine.begin() as connection:
-            return await queries.drop(connection, record)
+    async def drop(self, connection: AsyncConnection, record: Record) -> bool:
+        """Delete a record in the caller's transaction; False where there is none."""
+        return await queries.drop(connection, record)
 
     async def drop_run(self, run: UUID) -> None:
         """Delete what was given for one run alone."""
