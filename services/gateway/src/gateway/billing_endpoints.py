@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from fastapi import APIRouter
 
 from assay_contracts.http import Billing, SetBilling
+from assay_contracts.identity import Permission
 from gateway import billing_queries as queries
-from gateway.access import Operating, Reading
+from gateway.access import Reading, require
 from gateway.billing_budget import BudgetGate, billing_of
 from gateway.billing_queries import Limits
 from gateway.desk import Desk, DeskNow
@@ -21,8 +22,9 @@ async def show(asking: Reading, desk: DeskNow) -> Billing:
 
 
 @router.put("", summary="Set the workspace's budget")
-async def keep(body: SetBilling, asking: Operating, desk: DeskNow) -> Billing:
+async def keep(body: SetBilling, asking: Reading, desk: DeskNow) -> Billing:
     """Set both limits of a calendar month (UTC); an operator's. What runs goes on all the same."""
+    require(asking, Permission.OPERATE)
     async with desk.acting() as connection:
         await queries.set_limits(
             connection,

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, true
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -104,27 +104,31 @@ def _exact(number: float | None) -> Decimal | None:
 async def month(
     connection: AsyncConnection, workspace: str, now: datetime, *, without: UUID | None = None
 ) -> Month:
-    """A workspace's month, but for what is reserved for the request `without`."""
-    spent = await connection.execute(
-        select(spending_months).where(
-            spending_months.c.workspace == workspace, spending_months.c.month == month_of(now)
+    """A workspace's month, but for what is reserved for the request `without`.
+
+    One statement, so that a run which ends meanwhile is seen before or after it, and not between.
+    """
+    held, opened = billing_reservations, spending_runs
+    reserved = (
+        select(
+            func.coalesce(func.sum(_left("usd")), 0).label("reserved_usd"),
+            func.coalesce(func.sum(_left("seconds")), 0).label("reserved_seconds"),
         )
-    )
-    row = spent.mappings().first()
-    opened, held = spending_runs, billing_reservations
-    reserved = await connection.execute(
-        select(*(func.coalesce(func.sum(_left(name)), 0) for name in ("usd", "seconds")))
         .select_from(held.outerjoin(opened, opened.c.run == held.c.run))
         .where(held.c.workspace == workspace, held.c.id.is_distinct_from(without), _is_open(now))
+        .subquery()
     )
-    reserved_usd, reserved_seconds = reserved.one()
-    return Month(
-        usd=_NOTHING if row is None else row["usd"],
-        seconds=_NOTHING if row is None else row["seconds"],
-        tries_without_cost=0 if row is None else row["tries_without_cost"],
-        reserved_usd=reserved_usd,
-        reserved_seconds=reserved_seconds,
+    spent = (
+        select(*(spending_months.c[name] for name in ("usd", "seconds", "tries_without_cost")))
+        .where(spending_months.c.workspace == workspace, spending_months.c.month == month_of(now))
+        .subquery()
     )
+    found = await connection.execute(
+        select(
+            reserved, *(func.coalesce(column, 0).label(column.name) for column in spent.c)
+        ).select_from(reserved.outerjoin(spent, true()))
+    )
+    return Month(**found.mappings().one())
 
 
 def _left(measure: str) -> ColumnElement[Decimal]:

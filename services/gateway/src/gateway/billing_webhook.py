@@ -136,9 +136,9 @@ class WebhookGate(Gate):
             raise _NoAnswerError("the answer is no JSON with allow and reason") from error
 
     async def _posted(self, content: str, headers: dict[str, str]) -> bytes:
-        """The body of a successful answer, within its limit; the time limit is the caller's."""
+        """The body of a successful answer, within its limit of bytes."""
         async with (
-            httpx.AsyncClient(follow_redirects=False, timeout=None) as client,
+            httpx.AsyncClient(follow_redirects=False, timeout=self._seconds) as client,
             client.stream("POST", self._url, content=content, headers=headers) as response,
         ):
             if response.status_code != httpx.codes.OK:

@@ -32,8 +32,8 @@ async def retry_run(row: RowMapping, body: RetryRun, asking: Caller, desk: Desk)
         How many slots run again.
 
     Raises:
-        ProblemError: the run's state does not allow it, nothing that was chosen is errored, a secret
-            is missing, or the workspace's budget does not cover it.
+        ProblemError: the run's state or the workspace's budget does not allow it, nothing that was
+            chosen is errored, or a secret is missing.
     """
     run: UUID = row["id"]
     submitted = SubmittedData.model_validate(row["submitted"])
