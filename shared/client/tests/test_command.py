@@ -11,6 +11,9 @@ from uuid import uuid4
 import pytest
 
 from assay_contracts.http import (
+    Billing,
+    BillingAmount,
+    BillingMode,
     EventPage,
     LogLine,
     LogPage,
@@ -621,3 +624,64 @@ def test_a_reader_that_closes_the_pipe_causes_no_traceback(server, environment, 
     process.stderr.close()
     process.wait(20)
     assert told == b""
+
+
+MONTH = Billing(
+    mode="budget",
+    month="2026-12",
+    resets_at="2027-01-01T00:00:00Z",
+    usd_limit=100,
+    sandbox_hours_limit=None,
+    usd=BillingAmount(limit=100, spent=61.2, reserved=20, left=18.8),
+    sandbox_hours=BillingAmount(limit=None, spent=7.5, reserved=2, left=None),
+    tries_without_cost=3,
+    updated_at=THEN,
+    updated_by="admin",
+)
+
+
+def test_a_month_is_shown_with_what_is_left_and_what_is_not_counted(server, assay):
+    server.answers("GET", "/api/v1/billing", MONTH)
+    done = assay("billing", "show")
+    assert done.returncode == 0
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["2026-12", "(UTC)", "Limit", "Spent", "Reserved", "Left"]
+    assert lines[2:] == [
+        ["Money", "$100.00", "$61.20", "$20.00", "$18.80"],
+        ["Sandbox-hours", "no", "limit", "7.50", "2.00", "–"],
+        ["3", "tries", "reported", "no", "cost,", "and", "none", "is", "counted"],
+        ["It", "starts", "anew", "on", "2027-01-01", "at", "00:00", "UTC"],
+    ]
+
+
+def test_a_month_that_nobody_counts_says_so(server, assay):
+    nothing = {
+        "mode": BillingMode.OFF,
+        "usd": None,
+        "sandbox_hours": None,
+        "tries_without_cost": None,
+    }
+    server.answers("GET", "/api/v1/billing", MONTH.model_copy(update=nothing))
+    done = assay("billing", "show")
+    assert done.stdout.splitlines()[-1].startswith("Nothing is counted")
+    assert done.stdout.splitlines()[2].split() == ["Money", "$100.00", "–", "–", "–"]
+
+
+def test_one_limit_is_set_and_the_other_stays(server, assay):
+    server.answers("GET", "/api/v1/billing", MONTH)
+    server.answers("PUT", "/api/v1/billing", MONTH)
+    assert assay("billing", "set", "--sandbox-hours", "12.5").returncode == 0
+    assert assay("billing", "set", "--usd", "none", "--json").returncode == 0
+    bodies = [seen.body for seen in server.seen if seen.method == "PUT"]
+    assert bodies == [
+        {"usd": 100, "sandbox_hours": 12.5},
+        {"usd": None, "sandbox_hours": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--usd", "-1"], ["--usd", "much"], ["--sandbox-hours", "nan"]]
+)
+def test_a_limit_that_is_none_is_refused(server, assay, arguments):
+    assert assay("billing", "set", *arguments).returncode != 0
+    assert server.seen == []

@@ -26,6 +26,7 @@ from assay_contracts.http import (
     AddBenchmark,
     BenchmarkDetail,
     BenchmarkEntry,
+    Billing,
     DeadLetterDetail,
     DeadLetterEntry,
     EventPage,
@@ -50,6 +51,7 @@ from assay_contracts.http import (
     RunEntry,
     SandboxList,
     SecretEntry,
+    SetBilling,
     SetSecret,
     StopRun,
     StoredEvent,
@@ -288,6 +290,16 @@ class AssayClient(PeopleApi):
         """Wrap every secret's own key under the newest master key; may take minutes."""
         answer = self._transport.send("POST", "secrets/rotate", timeout_seconds=REPLAY_SECONDS)
         return parsed(answer, RotatedKeys)
+
+    # Billing
+
+    def billing(self) -> Billing:
+        """The workspace's budget for the month, and what is left of it."""
+        return parsed(self._transport.get("billing"), Billing)
+
+    def set_billing(self, request: SetBilling) -> Billing:
+        """Set both limits of the workspace's months."""
+        return parsed(self._transport.send("PUT", "billing", request), Billing)
 
     # Dead letters
 
