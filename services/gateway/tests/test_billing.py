@@ -468,3 +468,7 @@ def test_a_webhook_without_address_or_secret_is_refused_at_start(tmp_path, monke
     monkeypatch.setenv("ASSAY_BILLING_WEBHOOK_URL", "http://127.0.0.1:1/hook")
     monkeypatch.setenv("ASSAY_BILLING_WEBHOOK_SECRET_FILE", str(tmp_path / "hook"))
     assert GatewaySettings().billing == "webhook"
+    assert "/hook" not in str(GatewaySettings().model_dump(mode="json")["billing_webhook_url"])
+    monkeypatch.setenv("ASSAY_BILLING_WEBHOOK_URL", "ftp://127.0.0.1/hook")
+    with pytest.raises(ValidationError, match="http://"):
+        GatewaySettings()

@@ -150,7 +150,7 @@ def _gate(settings: GatewaySettings, desk: Desk, service: Service) -> Gate:
     if settings.billing is BillingMode.WEBHOOK and url is not None and secret is not None:
         return WebhookGate(
             desk,
-            url,
+            url.get_secret_value(),
             read_secret(secret),
             seconds=settings.billing_webhook_seconds,
             unreachable=settings.billing_webhook_unreachable,

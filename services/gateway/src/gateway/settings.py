@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from assay_contracts.http import BillingMode
 from assay_contracts.values import Money
@@ -26,10 +26,17 @@ class GatewaySettings(KernelSettings):
     billing_sandbox_hours: Money | None = None
     billing_slot_usd: Money = 1.0
     billing_slot_hours: Money = 0.25
-    billing_webhook_url: str | None = Field(default=None, pattern="^https?://", repr=False)
+    billing_webhook_url: SecretStr | None = None
     billing_webhook_secret_file: Path | None = None
     billing_webhook_seconds: float = Field(default=3.0, gt=0, le=60)
     billing_webhook_unreachable: Literal["allow", "refuse"] = "refuse"
+
+    @field_validator("billing_webhook_url")
+    @classmethod
+    def _is_address(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not url.get_secret_value().startswith(("http://", "https://")):
+            raise ValueError("ASSAY_BILLING_WEBHOOK_URL must begin with http:// or https://")
+        return url
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
