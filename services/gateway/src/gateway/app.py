@@ -32,7 +32,9 @@ from gateway.billing_webhook import WebhookGate, read_secret
 from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.master_keys import KeySource
+from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
+from gateway.people.openid import OpenIdProvider
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
@@ -77,7 +79,12 @@ def _as_problems(answers: dict[str, Any]) -> None:
 
 
 def build_app(
-    desk: Desk, own_tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
+    desk: Desk,
+    own_tokens: Tokens,
+    closing: asyncio.Event,
+    *,
+    public_url: str | None = None,
+    openid: OpenIdProvider | None = None,
 ) -> FastAPI:
     """The application, over parts that the caller keeps."""
     app = GatewayApp(
@@ -89,7 +96,7 @@ def build_app(
         servers=None if public_url is None else [{"url": public_url}],
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
-    app.state.public_url = public_url
+    app.state.public_url, app.state.openid = public_url, openid
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -113,6 +120,8 @@ def build_app(
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
     app.include_router(system.health)
+    app.include_router(accounts.router)
+    app.include_router(single_sign_on.router)
     return app
 
 
@@ -134,7 +143,9 @@ async def wire(service: Service) -> None:
     desk.gate = _gate(settings, desk, service)
     own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
-    app = build_app(desk, own_tokens, closing, public_url=settings.public_url)
+    app = build_app(
+        desk, own_tokens, closing, public_url=settings.public_url, openid=_openid(settings)
+    )
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
 
@@ -165,6 +176,19 @@ def _key_source(settings: GatewaySettings) -> KeySource:
         file=settings.master_key_file,
         command=None if command is None else command.get_secret_value(),
         seconds=settings.master_key_seconds,
+    )
+
+
+def _openid(settings: GatewaySettings) -> OpenIdProvider | None:
+    if settings.openid_issuer is None:
+        return None
+    return OpenIdProvider(
+        name=settings.openid_name,
+        issuer=settings.openid_issuer,
+        client_id=settings.openid_client_id,
+        client_secret_file=settings.openid_client_secret_file,
+        workspace=settings.openid_workspace,
+        role=settings.openid_role,
     )
 
 

@@ -1,18 +1,22 @@
 """Billing: a workspace's month and its limits. Members read them, and an operator sets them."""
 
 from datetime import UTC, datetime
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from assay_contracts.http import Billing, SetBilling
 from assay_contracts.identity import Permission
 from gateway import billing_queries as queries
-from gateway.access import Reading, require
+from gateway.access import Caller, Reading, needs
 from gateway.billing_budget import BudgetGate, billing_of
 from gateway.billing_queries import Limits
 from gateway.desk import Desk, DeskNow
 
 router = APIRouter(prefix="/billing", tags=["billing"])
+
+OperatingHere = Annotated[Caller, Depends(needs(Permission.OPERATE))]
+"""An operator, in the workspace that the request names."""
 
 
 @router.get("", summary="Show the workspace's budget")
@@ -22,9 +26,8 @@ async def show(asking: Reading, desk: DeskNow) -> Billing:
 
 
 @router.put("", summary="Set the workspace's budget")
-async def keep(body: SetBilling, asking: Reading, desk: DeskNow) -> Billing:
+async def keep(body: SetBilling, asking: OperatingHere, desk: DeskNow) -> Billing:
     """Set both limits of a calendar month (UTC); an operator's. What runs goes on all the same."""
-    require(asking, Permission.OPERATE)
     async with desk.acting() as connection:
         await queries.set_limits(
             connection,

@@ -6,12 +6,14 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from assay_contracts.http import BillingMode
+from assay_contracts.identity import Role
 from assay_contracts.values import Money
 from assay_kernel.settings import KernelSettings
 
 
 class GatewaySettings(KernelSettings):
-    """Where the gateway listens, and the files that hold its tokens and its master keys."""
+    """Where the gateway listens, the files that hold its tokens and its master keys, and whom it
+    asks to sign people in (see `OpenIdProvider`)."""
 
     http_host: str = "127.0.0.1"
     http_port: int = Field(default=8400, ge=1, le=65535)
@@ -19,6 +21,12 @@ class GatewaySettings(KernelSettings):
     admin_token_file: Path | None = None
     runner_token_file: Path | None = None
     master_key_file: Path | None = None
+    openid_issuer: str | None = None
+    openid_client_id: str = "assay"
+    openid_client_secret_file: Path | None = None
+    openid_name: str = "single sign-on"
+    openid_workspace: str | None = None
+    openid_role: Role = Role.MEMBER
     master_key_command: SecretStr | None = None
     master_key_seconds: float = Field(default=30.0, gt=0)
     billing: BillingMode = BillingMode.OFF
