@@ -13,6 +13,8 @@ from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints,
 from gateway.access import Tokens
 from gateway.boundary import Boundary
 from gateway.desk import Desk
+from gateway.downloads import endpoints as downloads
+from gateway.downloads.sweep import sweep_exports
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
@@ -31,6 +33,7 @@ _ERRORS = {
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
+_FIRST_ERROR = 400
 
 
 class GatewayApp(FastAPI):
@@ -50,7 +53,7 @@ class GatewayApp(FastAPI):
 def _as_problems(answers: dict[str, Any]) -> None:
     for status, answer in answers.items():
         content = answer.get("content", {})
-        if int(status) in _ERRORS and "application/json" in content:
+        if int(status) >= _FIRST_ERROR and "application/json" in content:
             content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
 
 
@@ -67,6 +70,7 @@ def build_app(
         servers=None if public_url is None else [{"url": public_url}],
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, tokens, closing
+    app.state.public_url = public_url
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -75,6 +79,8 @@ def build_app(
     for router in (
         benchmarks.router,
         runs.router,
+        downloads.router,
+        downloads.addressed,
         secret_endpoints.router,
         secret_endpoints.internal,
         sandboxes.router,
@@ -103,6 +109,7 @@ async def wire(service: Service) -> None:
     app = build_app(desk, tokens, closing, public_url=settings.public_url)
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+    service.tasks["export sweep"] = sweep_exports(desk.blobs)
 
 
 def main() -> None:

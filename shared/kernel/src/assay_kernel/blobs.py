@@ -162,16 +162,20 @@ class BlobStore:
         """Delete what was last kept before a moment (UTC); returns how many blobs that were.
 
         Raises:
+            BlobsAwayError: the store does not answer for the moment.
             ValueError: these are the blobs that are kept for good.
         """
         if self._place == _FOREVER:
             raise ValueError("only blobs that lie apart can be swept")
         old: list[str] = []
-        async for batch in obstore.list(self._store, f"{self._place}/"):
-            old += [one["path"] for one in batch if one["last_modified"] < before]
-        for key in old:
-            with suppress(FileNotFoundError):  # another replica sweeps too
-                await obstore.delete_async(self._store, key)
+        try:
+            async for batch in obstore.list(self._store, f"{self._place}/"):
+                old += [one["path"] for one in batch if one["last_modified"] < before]
+            for key in old:
+                with suppress(FileNotFoundError):  # another replica sweeps too
+                    await obstore.delete_async(self._store, key)
+        except GenericError as error:
+            raise BlobsAwayError(f"blobs cannot be swept: {str(error).splitlines()[0]}") from error
         return len(old)
 
     def _key(self, sha256: str) -> str:

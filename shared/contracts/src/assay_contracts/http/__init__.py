@@ -9,6 +9,18 @@ from assay_contracts.http.benchmarks import (
     TaskRow,
     TaskSetEntry,
 )
+from assay_contracts.http.downloads import (
+    MOST_URLS,
+    DownloadFile,
+    DownloadManifest,
+    DownloadTotals,
+    DownloadType,
+    DownloadUrl,
+    DownloadUrls,
+    MakeDownloadUrls,
+    TableFormat,
+    WantedFile,
+)
 from assay_contracts.http.events import EventPage, LogLine, LogPage, StoredEvent
 from assay_contracts.http.explanations import (
     ExplainedAttempt,
@@ -74,6 +86,7 @@ from assay_contracts.http.system import (
 )
 
 __all__ = [
+    "MOST_URLS",
     "AddBenchmark",
     "AgentMeasures",
     "AgentRow",
@@ -88,6 +101,12 @@ __all__ = [
     "Comparison",
     "DeadLetterDetail",
     "DeadLetterEntry",
+    "DownloadFile",
+    "DownloadManifest",
+    "DownloadTotals",
+    "DownloadType",
+    "DownloadUrl",
+    "DownloadUrls",
     "EntrantRef",
     "EventPage",
     "ExplainedAttempt",
@@ -101,6 +120,7 @@ __all__ = [
     "Leaderboard",
     "LogLine",
     "LogPage",
+    "MakeDownloadUrls",
     "Measures",
     "Metric",
     "Needed",
@@ -135,9 +155,11 @@ __all__ = [
     "StoredEvent",
     "SubmitRun",
     "SystemStatus",
+    "TableFormat",
     "TaskRow",
     "TaskSetEntry",
     "TextTail",
     "VerificationSummary",
     "VerifiedAgent",
+    "WantedFile",
 ]
