@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 from assay_client.commands import (
     benchmark,
     deadletter,
+    download,
     evidence,
     importing,
     leaderboard,
@@ -96,4 +97,4 @@ application.command()(system.replay)
 application.add_typer(secret.commands, name="secret")
 application.add_typer(deadletter.commands, name="deadletter")
 
-__all__ = ["application", "evidence", "importing", "stream"]
+__all__ = ["application", "download", "evidence", "importing", "stream"]
