@@ -16,7 +16,13 @@ import stamina
 from pydantic import BaseModel
 
 from assay_client.api import AssayClient
-from assay_client.errors import ApiError, AssayError, InterruptedByUserError, NoAnswerError
+from assay_client.errors import (
+    ApiError,
+    AssayError,
+    InterruptedByUserError,
+    NoAnswerError,
+    UnexpectedAnswerError,
+)
 from assay_contracts.http import (
     DownloadFile,
     DownloadManifest,
@@ -214,6 +220,8 @@ def _said(error: AssayError | OSError) -> str:
 def _urls(work: _Work, files: Iterable[DownloadFile]) -> list[str]:
     items = [WantedFile(path=one.path, token=one.token) for one in files]
     made = work.client.download_urls(work.order.run, MakeDownloadUrls(items=items))
+    if [one.path for one in made.items] != [one.path for one in items]:
+        raise UnexpectedAnswerError("the server made addresses of other files than was asked for")
     return [one.url for one in made.items]
 
 
