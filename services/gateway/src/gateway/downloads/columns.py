@@ -204,7 +204,7 @@ def _interval(name: str, shown: Rate | Amount | None) -> Row:
 def result_row(run: RowMapping, submitted: SubmittedData, found: RowMapping) -> Row:
     """The row of one slot, from its counted or latest try."""
     agent = submitted.agents[found["agent"]]
-    durations = Durations.model_validate(found["durations"] or {})
+    durations = found["durations"] or {}
     exception, judge = found["exception"] or {}, found["judge"] or {}
     artifacts = found["artifacts"] or {}
     return {
@@ -215,7 +215,7 @@ def result_row(run: RowMapping, submitted: SubmittedData, found: RowMapping) -> 
         "harness": agent.harness,
         "model": agent.model_label,
         **{name: found[name] for name in _AS_READ},
-        **{f"{part}_seconds": value for part, value in durations},
+        **{f"{part}_seconds": durations.get(part) for part in Durations.model_fields},
         "exception_type": exception.get("type"),
         "exception_phase": exception.get("phase"),
         "judge_model": judge.get("model"),

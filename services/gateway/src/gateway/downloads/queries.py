@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assay_contracts.http import DownloadTotals
 from gateway.read_models import tasks, tries
 
-_BATCH_ROWS = 5_000
+_BATCH_ROWS = 1_000
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from gateway.downloads.columns import Column, Kind, Row
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a text may begin with that a spreadsheet takes for a formula, or passes over before one."""
 
+_ROW_GROUP = 20_000
+
 
 class Layout(StrEnum):
     """How a table is written; `plain-csv` writes every text as it is, also one that a spreadsheet
@@ -70,29 +72,40 @@ def open_table(layout: Layout, path: Path, columns: Sequence[Column]) -> TableWr
 
 class _Csv:
     def __init__(self, path: Path, columns: Sequence[Column], *, guarded: bool) -> None:
-        self._columns, self._guarded = columns, guarded
+        text = _guarded if guarded else None
+        cells = {Kind.TEXT: text, Kind.BOOLEAN: _boolean, Kind.MOMENT: _moment, Kind.JSON: _json}
+        self._columns = [(one.name, cells.get(one.kind)) for one in columns]
         self._file = path.open("w", encoding="utf-8", newline="")
         self._lines = csv.writer(self._file, lineterminator="\n")
         self._lines.writerow([column.name for column in columns])
 
     def write(self, rows: Sequence[Row]) -> None:
-        self._lines.writerows([self._cell(row[one.name]) for one in self._columns] for row in rows)
-
-    def _cell(self, value: Any) -> Any:
-        match value:
-            case bool():
-                return "true" if value else "false"
-            case datetime():
-                return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-            case dict() | list():
-                return orjson.dumps(value).decode()
-            case str() if self._guarded and value.startswith(_FORMULA):
-                return f"'{value}"
-            case _:
-                return value
+        self._lines.writerows(
+            [
+                row[name] if cell is None or row[name] is None else cell(row[name])
+                for name, cell in self._columns
+            ]
+            for row in rows
+        )
 
     def close(self) -> None:
         self._file.close()
+
+
+def _guarded(value: str) -> str:
+    return f"'{value}" if value.startswith(_FORMULA) else value
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _moment(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
 
 
 class _JsonLines:
@@ -112,7 +125,7 @@ class _JsonLines:
 
 
 class _Parquet:
-    """A row group for each batch; JSON is text, as in CSV, since its keys are of no fixed set."""
+    """JSON is text, as in CSV, since its keys are of no fixed set."""
 
     def __init__(self, path: Path, columns: Sequence[Column]) -> None:
         # Here, since it takes long to import and nothing else needs it.
@@ -130,21 +143,31 @@ class _Parquet:
         self._columns = columns
         self._schema = pyarrow.schema([(one.name, types[one.kind]) for one in columns])
         self._file = pyarrow.parquet.ParquetWriter(path, self._schema)
+        self._waiting: list[Any] = []
+        self._tables = pyarrow
 
     def write(self, rows: Sequence[Row]) -> None:
-        import pyarrow  # noqa: PLC0415
-
-        table = pyarrow.table(
-            {one.name: [_stored(one, row[one.name]) for row in rows] for one in self._columns},
-            schema=self._schema,
+        self._waiting.append(
+            self._tables.table(
+                {one.name: [_stored(one, row[one.name]) for row in rows] for one in self._columns},
+                schema=self._schema,
+            )
         )
-        self._file.write_table(table)
+        if sum(table.num_rows for table in self._waiting) >= _ROW_GROUP:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            group = self._tables.concat_tables(self._waiting).combine_chunks()
+            self._file.write_table(group, row_group_size=group.num_rows or None)
+            self._waiting = []
 
     def close(self) -> None:
+        self._write_group()
         self._file.close()
 
 
 def _stored(column: Column, value: Any) -> Any:
     if column.kind is Kind.JSON and value is not None:
-        return orjson.dumps(value).decode()
+        return _json(value)
     return value
