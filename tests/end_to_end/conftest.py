@@ -34,15 +34,25 @@ class Platform:
             text=True,
             check=False,
             timeout=240,
-            env={**os.environ, "ASSAY_DATA": str(self.data), "COLUMNS": "200", **(env or {})},
+            env={**self.environment, **(env or {})},
         )
         if expect is not None:
             assert done.returncode == expect, f"{arguments}\n{done.stdout}\n{done.stderr}"
         return done
 
-    def json(self, *arguments: str) -> Any:
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of whoever looks after the platform on its machine."""
+        return {
+            **os.environ,
+            "ASSAY_DATA": str(self.data),
+            "ASSAY_CONFIG": str(self.data / "config"),
+            "COLUMNS": "200",
+        }
+
+    def json(self, *arguments: str, env: dict[str, str] | None = None) -> Any:
         """What `assay … --json` prints."""
-        return json.loads(self.run(*arguments, "--json").stdout)
+        return json.loads(self.run(*arguments, "--json", env=env).stdout)
 
     def events(self, run: str) -> list[dict[str, Any]]:
         """Every stored event of a run."""

@@ -9,12 +9,25 @@ from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
 from assay_kernel.blobs import BlobStore
 from assay_kernel.database import open_reader
 from assay_kernel.service import Schema, Service, run_service
-from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints, system
+from gateway import (
+    audit_endpoints,
+    benchmarks,
+    dead_letters,
+    runs,
+    sandboxes,
+    secret_endpoints,
+    system,
+)
 from gateway.access import Tokens
+from gateway.audit import Audit
+from gateway.audit_projection import AuditProjection
 from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
+from gateway.pages import accounts, single_sign_on
+from gateway.people import devices, sessions, tokens, users, workspaces
+from gateway.people.openid import OpenIdProvider
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
@@ -25,7 +38,8 @@ from gateway.vault import Vault
 SCHEMA = Schema(package="gateway", metadata=metadata, kernel=kernel)
 
 _ERRORS = {
-    401: "No valid token",
+    401: "No valid token or session",
+    403: "Not allowed to whom asks",
     404: "Not there",
     409: "The state of things does not allow it",
     413: "More was sent than fits",
@@ -58,7 +72,12 @@ def _as_problems(answers: dict[str, Any]) -> None:
 
 
 def build_app(
-    desk: Desk, tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
+    desk: Desk,
+    own_tokens: Tokens,
+    closing: asyncio.Event,
+    *,
+    public_url: str | None = None,
+    openid: OpenIdProvider | None = None,
 ) -> FastAPI:
     """The application, over parts that the caller keeps."""
     app = GatewayApp(
@@ -69,8 +88,8 @@ def build_app(
         summary="Scores AI agents on published benchmarks and ranks them honestly.",
         servers=None if public_url is None else [{"url": public_url}],
     )
-    app.state.desk, app.state.tokens, app.state.closing = desk, tokens, closing
-    app.state.public_url = public_url
+    app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
+    app.state.public_url, app.state.openid = public_url, openid
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -86,9 +105,17 @@ def build_app(
         sandboxes.router,
         dead_letters.router,
         system.router,
+        audit_endpoints.router,
+        workspaces.router,
+        users.router,
+        tokens.router,
+        sessions.router,
+        devices.router,
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
     app.include_router(system.health)
+    app.include_router(accounts.router)
+    app.include_router(single_sign_on.router)
     return app
 
 
@@ -103,13 +130,30 @@ async def wire(service: Service) -> None:
         reader=open_reader(settings.database_url, service.name),
         blobs=BlobStore(settings.blob_url),
         vault=Vault(service.engine, settings.master_key_file),
+        audit=Audit(service.outbox()),
     )
-    tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
+    service.project(AuditProjection())
+    own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
-    app = build_app(desk, tokens, closing, public_url=settings.public_url)
+    app = build_app(
+        desk, own_tokens, closing, public_url=settings.public_url, openid=_openid(settings)
+    )
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
     service.tasks["export sweep"] = sweep_exports(desk.blobs)
+
+
+def _openid(settings: GatewaySettings) -> OpenIdProvider | None:
+    if settings.openid_issuer is None:
+        return None
+    return OpenIdProvider(
+        name=settings.openid_name,
+        issuer=settings.openid_issuer,
+        client_id=settings.openid_client_id,
+        client_secret_file=settings.openid_client_secret_file,
+        workspace=settings.openid_workspace,
+        role=settings.openid_role,
+    )
 
 
 def main() -> None:
