@@ -23,6 +23,8 @@ from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
 from gateway.boundary import Boundary
 from gateway.desk import Desk
+from gateway.downloads import endpoints as downloads
+from gateway.downloads.sweep import sweep_exports
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.openid import OpenIdProvider
@@ -45,6 +47,7 @@ _ERRORS = {
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
+_FIRST_ERROR = 400
 
 
 class GatewayApp(FastAPI):
@@ -64,7 +67,7 @@ class GatewayApp(FastAPI):
 def _as_problems(answers: dict[str, Any]) -> None:
     for status, answer in answers.items():
         content = answer.get("content", {})
-        if int(status) in _ERRORS and "application/json" in content:
+        if int(status) >= _FIRST_ERROR and "application/json" in content:
             content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
 
 
@@ -95,6 +98,8 @@ def build_app(
     for router in (
         benchmarks.router,
         runs.router,
+        downloads.router,
+        downloads.addressed,
         secret_endpoints.router,
         secret_endpoints.internal,
         sandboxes.router,
@@ -135,6 +140,7 @@ async def wire(service: Service) -> None:
     )
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+    service.tasks["export sweep"] = sweep_exports(desk.blobs)
 
 
 def _openid(settings: GatewaySettings) -> OpenIdProvider | None:

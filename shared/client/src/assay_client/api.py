@@ -5,10 +5,13 @@ refuses, `ServerUnreachableError` where nobody listens, and `NoAnswerError` wher
 breaks. A `ref` is a key, a name or an id.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Self
+from uuid import UUID
 
 from httpx_sse import ServerSentEvent
 
@@ -28,6 +31,9 @@ from assay_contracts.http import (
     BenchmarkEntry,
     DeadLetterDetail,
     DeadLetterEntry,
+    DownloadManifest,
+    DownloadType,
+    DownloadUrls,
     EventPage,
     Explanation,
     ImportReceipt,
@@ -35,6 +41,7 @@ from assay_contracts.http import (
     ImportRun,
     Leaderboard,
     LogPage,
+    MakeDownloadUrls,
     Metric,
     Page,
     PairComparison,
@@ -54,12 +61,24 @@ from assay_contracts.http import (
     StoredEvent,
     SubmitRun,
     SystemStatus,
+    TableFormat,
 )
 from assay_contracts.values import CauseClass, Outcome
 
 REPLAY_SECONDS = 3660.0
 """How long a replay may take: it folds every event there ever was. The server waits an hour for a
 service; a minute more lets it say which one did not answer."""
+
+RENDER_SECONDS = 600.0
+"""How long a list of files may take: tables and log of a large run are rendered for it."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A file in pieces as they come, beginning with the byte `begins_at`."""
+
+    begins_at: int
+    pieces: Iterator[bytes]
 
 
 class AssayClient(PeopleApi):
@@ -265,6 +284,45 @@ class AssayClient(PeopleApi):
         """Run a finished run's errored results again; what was scored stays."""
         path = f"runs/{segment(ref)}/retry"
         return parsed(self._transport.send("POST", path, request or RetryRun()), RetriedRun)
+
+    # Downloads
+
+    def downloads(
+        self,
+        ref: str,
+        types: Sequence[DownloadType],
+        *,
+        table_format: TableFormat = TableFormat.CSV,
+        after: UUID | None = None,
+        limit: int | None = None,
+    ) -> DownloadManifest:
+        """The files of a run of some types, artifacts in pages; may take minutes."""
+        query = {
+            "types": ",".join(types),
+            "format": table_format,
+            "after": None if after is None else str(after),
+            "limit": limit,
+        }
+        path = f"runs/{segment(ref)}/downloads"
+        answer = self._transport.get(path, query, timeout_seconds=RENDER_SECONDS)
+        return parsed(answer, DownloadManifest)
+
+    def download_urls(self, ref: str, request: MakeDownloadUrls) -> DownloadUrls:
+        """Addresses that files can be fetched at for a while."""
+        path = f"runs/{segment(ref)}/downloads/urls"
+        answer = self._transport.send("POST", path, request, timeout_seconds=RENDER_SECONDS)
+        return parsed(answer, DownloadUrls)
+
+    @contextmanager
+    def fetch(self, url: str, *, first: int = 0, etag: str = "") -> Iterator[Fetched]:
+        """The file at such an address, from the byte `first` on if it is the version `etag` yet;
+        entering the `with` connects."""
+        headers = {"Accept-Encoding": "identity"}
+        if first:
+            headers |= {"Range": f"bytes={first}-", "If-Range": f'"{etag}"'}
+        with self._transport.fetch(url, headers) as response:
+            begins_at = first if response.status_code == HTTPStatus.PARTIAL_CONTENT else 0
+            yield Fetched(begins_at, response.iter_bytes())
 
     # Secrets
 

@@ -11,6 +11,7 @@ from assay_client.commands import (
     audit,
     benchmark,
     deadletter,
+    download,
     evidence,
     importing,
     leaderboard,
@@ -110,4 +111,4 @@ application.add_typer(token.commands, name="token")
 application.add_typer(user.commands, name="user")
 application.add_typer(workspace.commands, name="workspace")
 
-__all__ = ["application", "evidence", "importing", "stream"]
+__all__ = ["application", "download", "evidence", "importing", "stream"]
