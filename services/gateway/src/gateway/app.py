@@ -13,6 +13,7 @@ from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints,
 from gateway.access import Tokens
 from gateway.boundary import Boundary
 from gateway.desk import Desk
+from gateway.osmosis.router import serve_osmosis
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
@@ -83,6 +84,7 @@ def build_app(
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
     app.include_router(system.health)
+    serve_osmosis(app)
     return app
 
 
