@@ -7,6 +7,7 @@ scopes, is raised as an `OsmosisError`.
 
 from typing import Any
 
+import orjson
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import Headers, MutableHeaders
@@ -39,6 +40,10 @@ class WireError(BaseModel):
     status: str | None = None
     message: str | None = None
 
+    def body(self) -> dict[str, Any]:
+        """What is sent: the fields that have something to say."""
+        return {name: value for name, value in self.model_dump().items() if value is not None}
+
 
 class OsmosisError(Exception):
     """A refusal that only this interface knows, under one of the client's own codes."""
@@ -54,7 +59,7 @@ def answer_osmosis_errors(app: FastAPI) -> None:
 
     @app.exception_handler(OsmosisError)
     async def ours(_: Request, error: OsmosisError) -> Response:
-        return JSONResponse(error.told.model_dump(exclude_none=True), error.http_status)
+        return JSONResponse(error.told.body(), error.http_status)
 
 
 def wire_error(problem: Problem, *, has_token: bool) -> tuple[int, WireError]:
@@ -136,7 +141,7 @@ class OsmosisAnswers:
             if message.get("more_body", False):
                 return
             status, told = wire_error(Problem.model_validate_json(body), has_token=has_token)
-            whole = told.model_dump_json(exclude_none=True).encode()
+            whole = orjson.dumps(told.body())
             await send(_restarted(started, status, len(whole)))
             await send({"type": "http.response.body", "body": whole})
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from assay_contracts.http import AgentRow, RunDetail, RunEntry
 from assay_contracts.http import SubmitRun as Submission
 from assay_contracts.run_events import SubmittedData
+from assay_contracts.values import RunStatus
 from gateway import run_log, runs
 from gateway import run_queries as queries
 from gateway.desk import DeskNow
@@ -34,7 +35,7 @@ async def submit(body: wire.SubmitRun, asking: Running, desk: DeskNow) -> wire.S
     return wire.SubmittedRun(
         id=event.run,
         name=event.data.name,
-        status=wire.RunStatus.PENDING,
+        status=RunStatus.PENDING,
         workflow_id=f"benchmark-run/{event.run}",
         task_count=event.data.selection.task_count,
         created_at=event.occurred_at,
