@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from assay_contracts import benchmark_events, run_events
+from assay_contracts import audit_events, benchmark_events, run_events
 from assay_contracts.envelope import Event
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -142,12 +142,13 @@ DATA: dict[str, dict[str, Any]] = {
     },
     "sync-failed": {"sync": SYNC, "reason": "the registry cannot be reached"},
     "removed": {"reason": "no longer wanted"},
+    "acted": {"act": "member-set", "target": "ada", "details": {"role": "admin"}},
 }
 
 
 def published() -> list[type[Event]]:
     """Every event class that stands for one published type and version."""
-    modules = (run_events, benchmark_events)
+    modules = (run_events, benchmark_events, audit_events)
     classes = [value for module in modules for value in vars(module).values()]
     return [
         one
@@ -166,7 +167,7 @@ def golden_path(event: type[Event]) -> Path:
 
 def example(event: type[Event]) -> Event:
     """One event of a class, with fields that show its shape."""
-    owner = "run" if event.stream == "RUNS" else "benchmark"
+    owners = {"RUNS": {"run": UUID(int=7)}, "BENCHMARKS": {"benchmark": UUID(int=7)}}
     return event.model_validate(
         {
             "id": UUID(int=1),
@@ -175,7 +176,7 @@ def example(event: type[Event]) -> Event:
             "actor": "admin",
             "correlation_id": UUID(int=2),
             "causation_id": UUID(int=3),
-            owner: UUID(int=7),
+            **owners.get(event.stream, {}),
             "data": DATA[event.model_fields["type"].default],
         }
     )

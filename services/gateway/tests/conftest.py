@@ -47,7 +47,10 @@ from assay_kernel.settings import KernelSettings
 from assay_local.embedded import create_database, database_address
 from gateway.access import Tokens
 from gateway.app import build_app
+from gateway.audit import Audit
+from gateway.audit_projection import AuditProjection
 from gateway.desk import Desk
+from gateway.people.tokens import Wanted, issue
 from gateway.vault import Vault
 from grader.projection import GradesProjection
 from leaderboard.projection import StandingsProjection
@@ -56,6 +59,7 @@ from run_scheduler.runs_projection import RunsProjection
 
 ADMIN, RUNNER = "admin-token-of-this-test", "runner-token-of-this-test"
 SCHEMAS = (registry_sync, run_scheduler, grader, leaderboard, gateway)
+MORE_WORKSPACES = ("other", "elsewhere")
 TASKS = ("fix-roman", "fix-greek", "count-words", "sort-lines")
 
 Fields = dict[str, Any]
@@ -80,6 +84,13 @@ def migrated_database(postgres_url: str) -> str:
     address = SecretStr(create_database(postgres_url, name))
     for service in SCHEMAS:
         migrate(address, service.__name__, service.tables.metadata)
+    with psycopg.connect(address.get_secret_value(), autocommit=True) as connection:
+        for workspace in MORE_WORKSPACES:
+            connection.execute(
+                "INSERT INTO gateway.workspaces (name, created_at, created_by) "
+                "VALUES (%s, now(), 'tester')",
+                [workspace],
+            )
     return name
 
 
@@ -104,7 +115,9 @@ class Stage:
         for name, text in (("admin", ADMIN), ("runner", RUNNER), ("master", "m" * 40)):
             (files / name).write_text(text)
         self.vault = Vault(self.engine, files / "master")
-        self.desk = Desk(store, self.engine, self.reader, self.blobs, self.vault)
+        self.outbox = Outbox(gateway.tables.kernel.outbox, self.engine, store)
+        audit = Audit(self.outbox)
+        self.desk = Desk(store, self.engine, self.reader, self.blobs, self.vault, audit)
         self.closing = asyncio.Event()
         tokens = Tokens.read(files / "admin", files / "runner")
         self.app = build_app(self.desk, tokens, self.closing)
@@ -130,23 +143,53 @@ class Stage:
                 (run_scheduler, RunsProjection()),
                 (grader, GradesProjection(outbox, store)),
                 (leaderboard, StandingsProjection(store)),
+                (gateway, AuditProjection()),
             )
         ]
 
+    admin_token = ADMIN
+
     def client(
-        self, token: str = ADMIN, workspace: str = "default", **more: Any
+        self, token: str | None = ADMIN, workspace: str | None = "default", **more: Any
     ) -> httpx.AsyncClient:
-        """A client of the application in this process."""
+        """A client of the application in this process; without a token a browser."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        if workspace is not None:
+            headers["X-Assay-Workspace"] = workspace
         return httpx.AsyncClient(
             transport=httpx.ASGITransport(self.app),
             base_url="http://gateway/api/v1",
-            headers={"Authorization": f"Bearer {token}", "X-Assay-Workspace": workspace},
+            headers=headers,
             **more,
         )
+
+    async def person(self, name: str, **roles: str) -> None:
+        """A user with a role in each workspace that is named."""
+        async with self.client() as admin:
+            body = {"name": name, "email": f"{name}@example.org"}
+            answer = await admin.post("/users", json=body)
+            assert answer.status_code == 201, answer.text
+            for workspace, role in roles.items():
+                path = f"/workspaces/{workspace}/members/{name}"
+                assert (await admin.put(path, json={"role": role})).status_code == 200
+
+    async def token_of(self, user: str, **more: Any) -> str:
+        """A token of a user's own, as if it had signed in."""
+        wanted = Wanted("a test's", **({"workspace": None, "scopes": None} | more), expires_at=None)
+        async with self.desk.acting() as connection:
+            return (await issue(connection, user, wanted)).token
+
+    async def audited(self, acts: int) -> None:
+        """Wait until that many acts have gone through the outbox and are folded."""
+        async with asyncio.timeout(20):
+            while await self.store.last_sequence("AUDIT") < acts:
+                await asyncio.sleep(0.01)
+        await self.caught_up()
 
     def follow(self) -> None:
         """Let every read model follow its stream from now on."""
         self.following = [asyncio.create_task(runner.run()) for runner in self.runners]
+        self.following.append(asyncio.create_task(self.outbox.relay()))
 
     async def hold_read_models(self) -> None:
         """Let every read model stay as it is."""

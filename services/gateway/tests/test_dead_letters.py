@@ -13,8 +13,9 @@ from assay_kernel.dead_letters import bury_event, bury_message, bury_unsent
 async def buried(stage):
     """An event that the grader left out, an order that no runner could read, and a huge fact.
 
-    The event lies in a stream that nobody here follows, so that nobody else buries it too.
+    The read models are held, so that nobody else buries the event too.
     """
+    await stage.hold_read_models()
     store = stage.store
     await store.tell_bytes("audit.odd", b"no event", message_id="odd")
     event = await store.stored_at("AUDIT", 1)

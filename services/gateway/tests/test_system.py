@@ -177,7 +177,7 @@ async def test_every_answer_has_the_requests_id_and_security_headers(outside, ht
         ("POST", "/runs", {"json": []}, 422, "VALIDATION"),
         ("POST", "/runs", {"content": b"x" * (1024 * 1024 + 1)}, 413, "TOO_LARGE"),
         ("GET", "/runs", {"headers": {"X-Assay-Workspace": "Not A Slug"}}, 422, "VALIDATION"),
-        ("GET", "/runs", {"headers": {"X-Assay-Workspace": "managed"}}, 422, "VALIDATION"),
+        ("GET", "/runs", {"headers": {"X-Assay-Workspace": "managed"}}, 404, "NOT_FOUND"),
     ],
 )
 async def test_every_refusal_is_a_problem(http, method, path, more, status, code):

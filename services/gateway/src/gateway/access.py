@@ -1,7 +1,7 @@
-"""Who asks, for which workspace, and under which request id.
+"""Who asks, for which workspace, what it may do there, and under which request id.
 
-One administrator's token, and one for runners, each in a file of the installation; only their
-hashes are held in memory.
+A caller proves itself with a bearer token (an API token, or the installation's own administrator
+token), or in a browser with the cookie of its session. Runners have a token of the installation's.
 """
 
 import hashlib
@@ -11,25 +11,39 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import Depends, Header, Request
-from fastapi.security import HTTPBearer
+from fastapi.security import APIKeyCookie, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
-from assay_contracts.identifiers import MANAGED_WORKSPACE, new_id
+from assay_contracts.identifiers import new_id
 from assay_contracts.identity import Permission
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue
-from gateway.problems import ProblemError, invalid
+from gateway.people.directory import Directory, refused
+from gateway.people.identity import Identity
+from gateway.problems import ProblemError, invalid, not_found
 
+ADMIN = "admin"
+"""The operator that the installation's own token stands for."""
+
+SESSION_COOKIE = "assay-session"
 _SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_bearer = HTTPBearer(auto_error=False, description="The token in the data folder's admin-token.")
+_SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+_bearer = HTTPBearer(
+    auto_error=False,
+    description="An API token (`assay token create`), or the data folder's admin-token.",
+)
+_cookie = APIKeyCookie(
+    name=SESSION_COOKIE, auto_error=False, description="A browser's session (`/sign-in`)."
+)
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The hashes of the tokens that open the door."""
+    """The hashes of the installation's own tokens."""
 
     admin: bytes | None
     runner: bytes | None
@@ -48,16 +62,28 @@ def _hash_of(path: Path | None) -> bytes | None:
 
 
 @dataclass(frozen=True)
-class Caller:
-    """A person or program that may ask, and what it may do in the workspace that it asks for."""
+class Somebody:
+    """A person or program that has proven who it is, before any workspace is named."""
 
-    user: str
+    identity: Identity
+    request_id: UUID
+
+    @property
+    def user(self) -> str:
+        """Its name."""
+        return self.identity.user
+
+
+@dataclass(frozen=True)
+class Caller(Somebody):
+    """Somebody in a workspace, and what it may do there."""
+
     workspace: str
     permissions: frozenset[Permission]
-    request_id: UUID
 
 
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+Cookie = Annotated[str | None, Depends(_cookie)]
 
 
 def _matches(credentials: HTTPAuthorizationCredentials | None, wanted: bytes | None) -> bool:
@@ -67,36 +93,92 @@ def _matches(credentials: HTTPAuthorizationCredentials | None, wanted: bytes | N
     return hmac.compare_digest(given, wanted)
 
 
-def _refused() -> ProblemError:
-    return ProblemError(
-        ProblemCode.AUTH_REQUIRED,
-        401,
-        "a valid bearer token is needed: set ASSAY_TOKEN, or run the command on the server's "
-        "machine, where it reads the data folder's admin-token by itself",
-        headers={"WWW-Authenticate": "Bearer"},
+def is_admin_token(text: str, tokens: Tokens) -> bool:
+    """Whether it is the installation's own token."""
+    given = hashlib.sha256(text.encode()).digest()
+    return tokens.admin is not None and hmac.compare_digest(given, tokens.admin)
+
+
+def directory_of(request: Request) -> Directory:
+    """The directory of the application that serves the request."""
+    directory: Directory = request.app.state.desk.directory
+    return directory
+
+
+async def somebody(request: Request, credentials: Bearer, cookie: Cookie) -> Somebody:
+    """Who asks.
+
+    Raises:
+        ProblemError: nobody that is known, or a browser on behalf of another site.
+    """
+    tokens: Tokens = request.app.state.tokens
+    directory = directory_of(request)
+    if _matches(credentials, tokens.admin):
+        identity = await directory.by_name(ADMIN)
+    elif credentials is not None:
+        identity = await directory.by_token(credentials.credentials)
+    elif cookie is not None:
+        require_own_pages(request)
+        identity = await directory.by_session(cookie)
+    else:
+        raise refused()
+    return Somebody(identity, request.state.request_id)
+
+
+def require_own_pages(request: Request) -> None:
+    """Refuse a change that another site's page sent along with our cookie.
+
+    Raises:
+        ProblemError: the request does not come from our own pages.
+    """
+    if request.method in _SAFE_METHODS:
+        return
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site in {"same-origin", "none"}:
+        return
+    if site is None and origin is not None:
+        host = request.headers.get("host")
+        if host is not None and urlsplit(origin).netloc == host:
+            return
+    raise ProblemError(
+        ProblemCode.FORBIDDEN, 403, "a session can change things from Assay's own pages alone"
     )
 
 
+def in_workspace(asking: Somebody, named: str | None) -> Caller:
+    """Somebody in the workspace that a request means.
+
+    Raises:
+        ProblemError: it names none, or one that cannot be seen.
+    """
+    workspace = asking.identity.meant_workspace(named)
+    if workspace is None:
+        message = "name the workspace: you are a member of several, or of none"
+        raise invalid([ConfigIssue(key="X-Assay-Workspace", message=message)])
+    permissions = asking.identity.permissions_in(workspace)
+    if permissions is None:
+        raise not_found(f"there is no workspace {workspace} that you can see")
+    return Caller(asking.identity, asking.request_id, workspace, permissions)
+
+
+SomebodyNow = Annotated[Somebody, Depends(somebody)]
+
+
 async def caller(
-    request: Request,
-    credentials: Bearer,
-    x_assay_workspace: Annotated[str, Header()] = "default",
+    asking: SomebodyNow, x_assay_workspace: Annotated[str | None, Header()] = None
 ) -> Caller:
-    """The administrator, in the workspace that the request names."""
-    tokens: Tokens = request.app.state.tokens
-    if not _matches(credentials, tokens.admin):
-        raise _refused()
-    if not _SLUG.fullmatch(x_assay_workspace) or x_assay_workspace == MANAGED_WORKSPACE:
+    """Who asks, in the workspace that the request names."""
+    if x_assay_workspace is not None and not _SLUG.fullmatch(x_assay_workspace):
         message = "must be a workspace: small letters, digits and dashes"
         raise invalid([ConfigIssue(key="X-Assay-Workspace", message=message)])
-    return Caller("admin", x_assay_workspace, frozenset(Permission), request.state.request_id)
+    return in_workspace(asking, x_assay_workspace)
 
 
 async def runner(request: Request, credentials: Bearer) -> None:
     """A sandbox-runner of this installation."""
     tokens: Tokens = request.app.state.tokens
     if not _matches(credentials, tokens.runner):
-        raise _refused()
+        raise refused()
 
 
 def request_id_of(text: str | None) -> UUID:
@@ -107,25 +189,56 @@ def request_id_of(text: str | None) -> UUID:
         return new_id()
 
 
+def require(asking: Caller, permission: Permission) -> None:
+    """Refuse who lacks a permission.
+
+    Raises:
+        ProblemError: it is lacking.
+    """
+    if permission not in asking.permissions:
+        raise ProblemError(
+            ProblemCode.FORBIDDEN,
+            403,
+            f"this needs the permission `{permission.value}`, which you or your token lack in the "
+            f"workspace {asking.workspace}",
+        )
+
+
 def needs(permission: Permission) -> Callable[..., Awaitable[Caller]]:
     """The dependency of a route that asks for a permission; every route has one."""
 
     async def allowed(asking: Annotated[Caller, Depends(caller)]) -> Caller:
-        if permission not in asking.permissions:
-            raise ProblemError(
-                ProblemCode.FORBIDDEN,
-                403,
-                f"this needs the permission `{permission.value}`, which you or your token lack in "
-                f"the workspace {asking.workspace}",
-            )
+        require(asking, permission)
         return asking
 
     return allowed
+
+
+def needs_in_named(permission: Permission) -> Callable[..., Awaitable[Caller]]:
+    """Like `needs`, for routes whose path names the workspace as `name`."""
+
+    async def allowed(name: str, asking: SomebodyNow) -> Caller:
+        found = in_workspace(asking, name)
+        require(found, permission)
+        return found
+
+    return allowed
+
+
+async def operator(asking: SomebodyNow) -> Somebody:
+    """Somebody who runs the installation."""
+    if not asking.identity.operates:
+        raise ProblemError(
+            ProblemCode.FORBIDDEN, 403, "this is for operators of the installation alone"
+        )
+    return asking
 
 
 Reading = Annotated[Caller, Depends(needs(Permission.READ))]
 Running = Annotated[Caller, Depends(needs(Permission.RUN))]
 Benchmarking = Annotated[Caller, Depends(needs(Permission.BENCHMARKS))]
 Administering = Annotated[Caller, Depends(needs(Permission.ADMIN))]
-Owning = Annotated[Caller, Depends(needs(Permission.OWN))]
-Operating = Annotated[Caller, Depends(needs(Permission.OPERATE))]
+Operating = Annotated[Somebody, Depends(operator)]
+ReadingNamed = Annotated[Caller, Depends(needs_in_named(Permission.READ))]
+AdministeringNamed = Annotated[Caller, Depends(needs_in_named(Permission.ADMIN))]
+OwningNamed = Annotated[Caller, Depends(needs_in_named(Permission.OWN))]

@@ -9,11 +9,22 @@ from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
 from assay_kernel.blobs import BlobStore
 from assay_kernel.database import open_reader
 from assay_kernel.service import Schema, Service, run_service
-from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints, system
+from gateway import (
+    audit_endpoints,
+    benchmarks,
+    dead_letters,
+    runs,
+    sandboxes,
+    secret_endpoints,
+    system,
+)
 from gateway.access import Tokens
+from gateway.audit import Audit
+from gateway.audit_projection import AuditProjection
 from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.osmosis.router import serve_osmosis
+from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
@@ -24,7 +35,8 @@ from gateway.vault import Vault
 SCHEMA = Schema(package="gateway", metadata=metadata, kernel=kernel)
 
 _ERRORS = {
-    401: "No valid token",
+    401: "No valid token or session",
+    403: "Not allowed to whom asks",
     404: "Not there",
     409: "The state of things does not allow it",
     413: "More was sent than fits",
@@ -56,7 +68,7 @@ def _as_problems(answers: dict[str, Any]) -> None:
 
 
 def build_app(
-    desk: Desk, tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
+    desk: Desk, own_tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
 ) -> FastAPI:
     """The application, over parts that the caller keeps."""
     app = GatewayApp(
@@ -67,7 +79,8 @@ def build_app(
         summary="Scores AI agents on published benchmarks and ranks them honestly.",
         servers=None if public_url is None else [{"url": public_url}],
     )
-    app.state.desk, app.state.tokens, app.state.closing = desk, tokens, closing
+    app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
+    app.state.public_url = public_url
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -81,6 +94,12 @@ def build_app(
         sandboxes.router,
         dead_letters.router,
         system.router,
+        audit_endpoints.router,
+        workspaces.router,
+        users.router,
+        tokens.router,
+        sessions.router,
+        devices.router,
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
     app.include_router(system.health)
@@ -99,10 +118,12 @@ async def wire(service: Service) -> None:
         reader=open_reader(settings.database_url, service.name),
         blobs=BlobStore(settings.blob_url),
         vault=Vault(service.engine, settings.master_key_file),
+        audit=Audit(service.outbox()),
     )
-    tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
+    service.project(AuditProjection())
+    own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
-    app = build_app(desk, tokens, closing, public_url=settings.public_url)
+    app = build_app(desk, own_tokens, closing, public_url=settings.public_url)
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
 

@@ -17,7 +17,8 @@ from assay_contracts.identifiers import new_id
 from gateway import answers, domain
 from gateway import benchmark_queries as queries
 from gateway.access import Benchmarking, Reading
-from gateway.desk import Desk, DeskNow, stamp
+from gateway.desk import Desk, DeskNow
+from gateway.moments import stamp
 from gateway.paging import Limit, Offset, page
 from gateway.problems import ProblemError, conflict, did_you_mean, invalid, not_found
 from gateway.standings import AsOf, Margin, compare_entrants, standings_as_of

@@ -8,7 +8,6 @@ so that what was just done can be read.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -17,8 +16,7 @@ from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assay_contracts.benchmark_events import BenchmarkEvent
-from assay_contracts.envelope import Event, EventTooLargeError, Stamp
-from assay_contracts.identifiers import new_id
+from assay_contracts.envelope import Event, EventTooLargeError
 from assay_contracts.lifecycle import (
     BenchmarkLifecycle,
     RunLifecycle,
@@ -37,7 +35,9 @@ from assay_kernel.event_store import (
 )
 from assay_kernel.projection import wait_for_sequence
 from gateway import own_queries
+from gateway.audit import Audit
 from gateway.domain import DecisionRefusedError
+from gateway.people.directory import Directory
 from gateway.problems import conflict, not_yet_there, too_large, unavailable
 from gateway.run_queries import checkpoint
 from gateway.vault import Vault
@@ -57,10 +57,13 @@ class Desk:
         reader: AsyncEngine,
         blobs: BlobStore,
         vault: Vault,
+        audit: Audit,
     ) -> None:
         self.store = store
         self.blobs = blobs
         self.vault = vault
+        self.audit = audit
+        self.directory = Directory(engine)
         self._engine = engine
         self._reader = reader.execution_options(isolation_level="REPEATABLE READ")
 
@@ -69,6 +72,13 @@ class Desk:
         """One state of every read model, of which nothing can be written."""
         async with self._reader.connect() as connection:
             yield connection
+
+    @asynccontextmanager
+    async def acting(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction on the gateway's own tables, with what it tells the audit stream."""
+        async with self._engine.begin() as connection:
+            yield connection
+        self.audit.wake()
 
     async def decide_on_benchmark(
         self,
@@ -233,11 +243,6 @@ class Desk:
         async with self._engine.begin() as connection:
             await own_queries.hold_benchmark_name(connection, workspace, name)
             yield
-
-
-def stamp(user: str) -> Stamp:
-    """A fresh id and the present time, in a user's name."""
-    return Stamp(id=new_id(), at=datetime.now(UTC), actor=user)
 
 
 def desk_of(request: Request) -> Desk:

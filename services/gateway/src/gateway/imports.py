@@ -28,7 +28,8 @@ from assay_contracts.values import Selection
 from gateway import benchmark_queries, domain, run_queries
 from gateway.access import Caller
 from gateway.benchmarks import unknown
-from gateway.desk import Desk, stamp
+from gateway.desk import Desk
+from gateway.moments import stamp
 from gateway.problems import conflict, invalid
 from gateway.selections import select
 from gateway.submissions import LONGEST_NAME, not_ready, offer_of, pin_of

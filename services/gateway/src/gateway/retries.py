@@ -15,8 +15,9 @@ from assay_contracts.run_events import RunReopened, SubmittedData
 from assay_kernel.event_store import Aggregate
 from gateway import domain, run_queries
 from gateway.access import Caller
-from gateway.desk import Desk, stamp
+from gateway.desk import Desk
 from gateway.explanations import agent_named
+from gateway.moments import stamp
 from gateway.problems import conflict, did_you_mean, invalid, not_found, too_large
 from gateway.submissions import missing_secrets
 

@@ -399,6 +399,13 @@ async def run_status(connection: AsyncConnection, run: UUID) -> RunStatus | None
     return None if found is None else RunStatus(found)
 
 
+async def has_open_runs(connection: AsyncConnection, workspace: str) -> bool:
+    """Whether any run of a workspace has not ended."""
+    ended = [status.value for status in RunStatus if status.is_terminal]
+    wanted = select(runs.c.id).where(runs.c.workspace == workspace, runs.c.status.not_in(ended))
+    return bool(await connection.scalar(select(wanted.exists())))
+
+
 UNKNOWN = "unknown"
 """Where a try ran whose verdict is there and whose result is not."""
 

@@ -36,9 +36,10 @@ from gateway import answers, domain, run_events, run_log
 from gateway import run_queries as queries
 from gateway.access import Caller, Reading, Running
 from gateway.benchmarks import find as find_benchmark
-from gateway.desk import Desk, DeskNow, stamp
+from gateway.desk import Desk, DeskNow
 from gateway.explanations import Manifest, agent_named, explain, manifest
 from gateway.imports import import_run, take_results
+from gateway.moments import stamp
 from gateway.paging import LARGEST_SEQUENCE, After, Limit, Offset, page
 from gateway.problems import not_found
 from gateway.proofs import proof_lines

@@ -16,8 +16,9 @@ from assay_contracts.values import BenchmarkPin, BenchmarkRules, SourceType, Syn
 from gateway import benchmark_queries, domain
 from gateway.access import Caller
 from gateway.benchmarks import unknown
-from gateway.desk import Desk, stamp
+from gateway.desk import Desk
 from gateway.drafts import Draft, read_draft
+from gateway.moments import stamp
 from gateway.own_queries import RUN
 from gateway.problems import ProblemError, invalid, too_large
 from gateway.selections import Offer, Resolved, resolve

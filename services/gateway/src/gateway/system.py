@@ -26,7 +26,7 @@ from gateway.problems import invalid, unavailable
 router = APIRouter(prefix="/system", tags=["system"])
 health = APIRouter(tags=["health"])
 
-REPLAYED = ("registry-sync", "run-scheduler", "grader", "leaderboard")
+REPLAYED = ("registry-sync", "run-scheduler", "grader", "leaderboard", "gateway")
 _STATUS_SECONDS = 1.0
 _RUNNERS_SECONDS = 0.5
 _DATABASE_SECONDS = 2.0

@@ -1,6 +1,18 @@
-"""The gateway's own tables: names that runs have taken, and secrets, encrypted."""
+"""The gateway's own tables: names that runs have taken, secrets, people, and what they did."""
 
-from sqlalchemy import Column, DateTime, LargeBinary, Table, Text, Uuid
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from assay_kernel.tables import kernel_tables, service_metadata
 
@@ -30,3 +42,96 @@ secrets = Table(
     Column("updated_at", DateTime(timezone=True), nullable=False),
     Column("updated_by", Text, nullable=False),
 )
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("repository", Text, nullable=True, unique=True, doc="for Osmosis clients: owner/name"),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("removed_at", DateTime(timezone=True), nullable=True, doc="its name stays taken"),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("email", Text, nullable=False, unique=True, doc="in small letters"),
+    Column("display_name", Text, nullable=False),
+    Column("operator", Boolean, nullable=False),
+    Column("password", Text, nullable=True, doc="its Argon2 hash"),
+    Column("issuer", Text, nullable=True, doc="of OpenID Connect"),
+    Column("subject", Text, nullable=True, doc="at the issuer"),
+    Column("disabled_at", DateTime(timezone=True), nullable=True),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("created_by", Text, nullable=False),
+    UniqueConstraint("issuer", "subject"),
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("user", Text, primary_key=True, index=True),
+    Column("role", Text, nullable=False),
+    Column("since", DateTime(timezone=True), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("hash", LargeBinary, nullable=False, unique=True, doc="SHA-256 of the token"),
+    Column("name", Text, nullable=False),
+    Column("user", Text, nullable=False, index=True),
+    Column("workspace", Text, nullable=True, doc="the only one it is good for; null is any"),
+    Column("scopes", ARRAY(Text), nullable=True, doc="permissions it is cut to; null is none"),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=True),
+    Column("last_used_at", DateTime(timezone=True), nullable=True),
+    Column("revoked_at", DateTime(timezone=True), nullable=True),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True, doc="SHA-256 of the cookie"),
+    Column("user", Text, nullable=False, index=True),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+)
+
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True, doc="SHA-256 of the code"),
+    Column("user", Text, nullable=False, index=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+)
+
+device_logins = Table(
+    "device_logins",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True, doc="SHA-256 of the device's code"),
+    Column("user_code", Text, nullable=False, unique=True),
+    Column("device_name", Text, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("polled_at", DateTime(timezone=True), nullable=True),
+    Column("denied", Boolean, nullable=False),
+    Column("user", Text, nullable=True, doc="who let it in"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True),
+    Column("workspace", Text, nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("act", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("details", JSONB, nullable=False),
+    Column("request_id", Uuid, nullable=False),
+)
+Index("ix_audit_workspace_sequence", audit.c.workspace, audit.c.sequence)

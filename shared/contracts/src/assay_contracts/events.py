@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from assay_contracts.audit_events import Acted, AuditEvent
 from assay_contracts.benchmark_events import (
     BenchmarkAdded,
     BenchmarkEvent,
@@ -71,6 +72,7 @@ AnyBenchmarkEvent = Annotated[
 _ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
     RunEvent.stream: TypeAdapter(AnyRunEvent),
     BenchmarkEvent.stream: TypeAdapter(AnyBenchmarkEvent),
+    AuditEvent.stream: TypeAdapter(Acted),
 }
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]

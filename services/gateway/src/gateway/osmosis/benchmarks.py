@@ -6,10 +6,11 @@ from fastapi import APIRouter
 
 from assay_contracts.http import BenchmarkDetail, BenchmarkEntry, Standing, TaskRow
 from gateway import benchmarks
-from gateway.desk import DeskNow
+from gateway.desk import Desk, DeskNow
 from gateway.osmosis import wire
 from gateway.osmosis.measures import amount, curve, known_rate
 from gateway.osmosis.paging import Limit, paging
+from gateway.osmosis.queries import People, people_called
 from gateway.osmosis.scope import Reading
 from gateway.paging import Offset
 
@@ -22,7 +23,8 @@ async def list_all(
 ) -> wire.Benchmarks:
     """`osmosis benchmark list`."""
     found = await benchmarks.list_all(asking, desk, limit, offset)
-    return wire.Benchmarks(benchmarks=[_entry(one) for one in found.items], **paging(found))
+    people = await _adders(found.items, desk)
+    return wire.Benchmarks(benchmarks=[_entry(one, people) for one in found.items], **paging(found))
 
 
 @router.get("/{ref:path}")
@@ -30,12 +32,18 @@ async def show(ref: str, asking: Reading, desk: DeskNow) -> wire.ShownBenchmark:
     """`osmosis benchmark info`."""
     detail = await benchmarks.show(ref, asking, desk)
     board = await benchmarks.leaderboard(str(detail.id), asking, desk)
+    people = await _adders([detail], desk)
     return wire.ShownBenchmark(
-        benchmark=_detail(detail), leaderboard=[_standing(one) for one in board.standings]
+        benchmark=_detail(detail, people), leaderboard=[_standing(one) for one in board.standings]
     )
 
 
-def _entry(entry: BenchmarkEntry) -> wire.Benchmark:
+async def _adders(entries: Sequence[BenchmarkEntry], desk: Desk) -> People:
+    async with desk.acting() as connection:
+        return await people_called(connection, [one.added_by for one in entries])
+
+
+def _entry(entry: BenchmarkEntry, people: People) -> wire.Benchmark:
     expected = entry.task_count if entry.task_count is not None else entry.syncing_task_count
     return wire.Benchmark(
         id=entry.id,
@@ -55,14 +63,14 @@ def _entry(entry: BenchmarkEntry) -> wire.Benchmark:
         last_run_at=entry.last_run_at,
         last_run_status=entry.last_run_status,
         last_run_name=entry.last_run_name,
-        creator_name=entry.added_by,
+        creator_name=people.name(entry.added_by),
     )
 
 
-def _detail(detail: BenchmarkDetail) -> wire.BenchmarkDetail:
+def _detail(detail: BenchmarkDetail, people: People) -> wire.BenchmarkDetail:
     rules = detail.rules
     return wire.BenchmarkDetail(
-        **_entry(detail).model_dump(),
+        **_entry(detail, people).model_dump(),
         runner_family=rules.runner_family,
         supports_harness=rules.supports_harness,
         requires_harness=rules.requires_harness,

@@ -12,12 +12,12 @@ from assay_contracts.run_events import SubmittedData
 from assay_contracts.values import RunStatus
 from gateway import run_log, runs
 from gateway import run_queries as queries
-from gateway.desk import DeskNow
+from gateway.desk import Desk, DeskNow
 from gateway.latest_events import messages_before
 from gateway.osmosis import wire
 from gateway.osmosis.measures import amount, curve, rate
 from gateway.osmosis.paging import Limit, LineLimit, paging
-from gateway.osmosis.ranks import ranks_of_run
+from gateway.osmosis.queries import People, people_called, ranks_of_run
 from gateway.osmosis.scope import Reading, Running
 from gateway.paging import LARGEST_SEQUENCE, Offset
 from gateway.run_events import run_messages
@@ -52,7 +52,8 @@ async def list_all(
 ) -> wire.Runs:
     """`osmosis benchmark runs list`, and the runs of `benchmark info`."""
     found = await runs.list_all(asking, desk, benchmark, None, limit, offset)
-    return wire.Runs(benchmark_runs=[_entry(one) for one in found.items], **paging(found))
+    people = await _submitters(found.items, desk)
+    return wire.Runs(benchmark_runs=[_entry(one, people) for one in found.items], **paging(found))
 
 
 @router.get("/{ref}")
@@ -63,8 +64,9 @@ async def show(ref: str, asking: Reading, desk: DeskNow) -> wire.ShownRun:
         detail = await queries.describe_run(connection, row)
         ranks = await ranks_of_run(connection, asking.workspace, row["id"])
     submitted = SubmittedData.model_validate(row["submitted"])
+    people = await _submitters([detail], desk)
     return wire.ShownRun(
-        benchmark_run=_entry(detail),
+        benchmark_run=_entry(detail, people),
         configuration=_configuration(detail, submitted),
         agents=[_agent(one, detail.id, submitted) for one in detail.agents],
         progress=wire.Progress(ingested=detail.ingested_results, expected=detail.expected_results),
@@ -106,7 +108,8 @@ async def logs(
 @router.post("/{ref}/stop")
 async def stop(ref: str, asking: Running, desk: DeskNow) -> wire.Run:
     """`osmosis benchmark runs stop`; what the client sends with it says nothing."""
-    return _entry(await runs.stop(ref, asking, desk))
+    entry = await runs.stop(ref, asking, desk)
+    return _entry(entry, await _submitters([entry], desk))
 
 
 def _submission(body: wire.SubmitRun) -> Submission:
@@ -128,7 +131,12 @@ def _submission(body: wire.SubmitRun) -> Submission:
     return Submission(config=config, secrets=secrets.provided)
 
 
-def _entry(entry: RunEntry) -> wire.Run:
+async def _submitters(entries: Sequence[RunEntry], desk: Desk) -> People:
+    async with desk.acting() as connection:
+        return await people_called(connection, [one.submitted_by for one in entries])
+
+
+def _entry(entry: RunEntry, people: People) -> wire.Run:
     return wire.Run(
         id=entry.id,
         name=entry.name,
@@ -139,8 +147,8 @@ def _entry(entry: RunEntry) -> wire.Run:
         best_pass_at_1=entry.best_pass_at_1,
         ingested_results=entry.ingested_results,
         expected_results=entry.expected_results,
-        creator_name=entry.submitted_by,
-        creator_email=None,
+        creator_name=people.name(entry.submitted_by),
+        creator_email=people.addresses.get(entry.submitted_by),
         created_at=entry.submitted_at,
         started_at=entry.started_at,
         completed_at=entry.ended_at,

@@ -1,128 +1,100 @@
-"""Who asks, and for which workspace: a bearer token, and exactly one of the client's scope headers.
+"""In which workspace somebody asks: exactly one of the client's scope headers names it.
 
 `X-Osmosis-Workspace` names a workspace, `X-Osmosis-Git` a repository (`owner/name`) that one is
-connected to. Which of the two it was is all that is particular here: what the caller may do there
-is `gateway.access`'s to say.
+connected to. Who asks, and what it may do there, is `gateway.access`'s to say.
 """
 
 import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-from fastapi import Depends, Header, Request
-from pydantic import TypeAdapter, ValidationError
+from fastapi import Depends, Header
 
-from assay_contracts.identifiers import MANAGED_WORKSPACE, WorkspaceSlug
 from assay_contracts.identity import Permission
-from assay_contracts.problems import ProblemCode
-from gateway.access import Bearer, Caller, caller
+from gateway.access import Caller, Somebody, SomebodyNow, in_workspace, require
+from gateway.desk import Desk, DeskNow
 from gateway.osmosis.errors import OsmosisError, WireError
-from gateway.problems import ProblemError
+from gateway.people.queries import workspace_of_repository
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
-_SLUG = TypeAdapter(WorkspaceSlug)
 
 WorkspaceHeader = Annotated[str | None, Header(alias="X-Osmosis-Workspace")]
 GitHeader = Annotated[str | None, Header(alias="X-Osmosis-Git")]
 
 
-def _scope_error(status: int, code: str, message: str) -> OsmosisError:
-    return OsmosisError(status, WireError(error=message, code=code))
-
-
-def _conflict() -> OsmosisError:
-    return _scope_error(
-        400,
-        "WORKSPACE_SCOPE_HEADER_CONFLICT",
-        "both a workspace and a repository are named; name one of them",
-    )
-
-
-def no_access(name: str) -> OsmosisError:
-    """There is no such workspace, or none for this caller: which of the two is not told."""
-    return _scope_error(
-        404,
-        "WORKSPACE_SCOPE_HEADER_ACCESS_DENIED",
-        f"there is no workspace {name} that you are a member of",
-    )
-
-
-def not_connected(repository: str) -> OsmosisError:
-    """No workspace is connected to the repository, or none for this caller."""
-    return _scope_error(
-        404,
-        "GIT_REPOSITORY_NOT_CONNECTED",
-        f"no workspace of yours is connected to the repository {repository}; "
-        "name one with --workspace",
-    )
-
-
 async def scoped(
-    request: Request,
-    credentials: Bearer,
+    asking: SomebodyNow,
+    desk: DeskNow,
     workspace: WorkspaceHeader = None,
     repository: GitHeader = None,
 ) -> Caller:
-    """The caller in the workspace that the request's one scope header names.
+    """Somebody in the workspace that the request's one scope header names.
 
     Raises:
-        OsmosisError: there is none or there are both, or what it names is not there.
-        ProblemError: the token is no good.
+        OsmosisError: there is none or there are both, or what it names is not there for who asks.
     """
     if workspace is not None and repository is not None:
-        raise _conflict()
-    if workspace is not None:
-        return await caller(request, credentials, _slug(workspace))
-    if repository is None:
-        raise _scope_error(
-            400, "GIT_SCOPE_HEADER_REQUIRED", "no workspace is named; pass --workspace NAME"
+        raise _refusal(
+            400,
+            "WORKSPACE_SCOPE_HEADER_CONFLICT",
+            "both a workspace and a repository are named; name one of them",
         )
-    await caller(request, credentials)
+    if workspace is not None:
+        return _in_workspace(asking, workspace)
+    if repository is not None:
+        return await _in_repository(asking, repository, desk)
+    raise _refusal(400, "GIT_SCOPE_HEADER_REQUIRED", "no workspace is named; pass --workspace NAME")
+
+
+def _in_workspace(asking: Somebody, workspace: str) -> Caller:
+    if asking.identity.permissions_in(workspace) is None:
+        raise _refusal(
+            404,
+            "WORKSPACE_SCOPE_HEADER_ACCESS_DENIED",
+            f"there is no workspace {workspace} that you can see",
+        )
+    return in_workspace(asking, workspace)
+
+
+async def _in_repository(asking: Somebody, repository: str, desk: Desk) -> Caller:
+    """A workspace that cannot be seen is told of as if there were none."""
     if not _REPOSITORY.fullmatch(repository):
-        raise _scope_error(
+        raise _refusal(
             400, "GIT_SCOPE_HEADER_INVALID", f"{repository} is no repository: owner/name"
         )
-    raise not_connected(repository)
+    async with desk.acting() as connection:
+        workspace = await workspace_of_repository(connection, repository)
+    if workspace is None or asking.identity.permissions_in(workspace) is None:
+        raise _refusal(
+            404,
+            "GIT_REPOSITORY_NOT_CONNECTED",
+            f"no workspace that you can see is connected to the repository {repository}; "
+            "name one with --workspace",
+        )
+    return in_workspace(asking, workspace)
 
 
-def _slug(name: str) -> str:
-    try:
-        slug: str = _SLUG.validate_python(name)
-    except ValidationError as error:
-        raise no_access(name) from error
-    if slug == MANAGED_WORKSPACE:
-        raise no_access(name)
-    return slug
-
-
-async def anywhere(request: Request, credentials: Bearer) -> Caller:
-    """The caller, where the request is about no workspace in particular."""
-    return await caller(request, credentials)
+def _refusal(status: int, code: str, message: str) -> OsmosisError:
+    return OsmosisError(status, WireError(error=message, code=code))
 
 
 async def perhaps_scoped(
-    request: Request,
-    credentials: Bearer,
+    asking: SomebodyNow,
+    desk: DeskNow,
     workspace: WorkspaceHeader = None,
     repository: GitHeader = None,
-) -> tuple[Caller, bool]:
-    """The caller, and whether the request names a workspace."""
+) -> Somebody | Caller:
+    """Somebody, in a workspace where the request names one."""
     if workspace is None and repository is None:
-        return await anywhere(request, credentials), False
-    return await scoped(request, credentials, workspace, repository), True
+        return asking
+    return await scoped(asking, desk, workspace, repository)
 
 
 def needs(permission: Permission) -> Callable[..., Awaitable[Caller]]:
     """The dependency of a route of this interface that asks for a permission."""
 
     async def allowed(asking: Annotated[Caller, Depends(scoped)]) -> Caller:
-        if permission not in asking.permissions:
-            raise ProblemError(
-                ProblemCode.FORBIDDEN,
-                403,
-                f"this needs the permission `{permission.value}`, which you or your token lack in "
-                f"the workspace {asking.workspace}",
-            )
+        require(asking, permission)
         return asking
 
     return allowed
@@ -130,5 +102,4 @@ def needs(permission: Permission) -> Callable[..., Awaitable[Caller]]:
 
 Reading = Annotated[Caller, Depends(needs(Permission.READ))]
 Running = Annotated[Caller, Depends(needs(Permission.RUN))]
-Somebody = Annotated[Caller, Depends(anywhere)]
-SomebodySomewhere = Annotated[tuple[Caller, bool], Depends(perhaps_scoped)]
+PerhapsSomewhere = Annotated[Somebody, Depends(perhaps_scoped)]

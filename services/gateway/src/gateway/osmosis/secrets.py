@@ -1,5 +1,6 @@
 """Secrets for the client: kept, listed and deleted by name and scope, never read back."""
 
+from collections.abc import Sequence
 from typing import Literal
 from uuid import UUID, uuid5
 
@@ -9,9 +10,10 @@ from assay_contracts.http import SecretEntry
 from assay_contracts.http import SetSecret as KeptSecret
 from gateway import secret_endpoints
 from gateway.access import Caller
-from gateway.desk import DeskNow
+from gateway.desk import Desk, DeskNow
 from gateway.osmosis import wire
 from gateway.osmosis.paging import Limit, paging
+from gateway.osmosis.queries import People, people_called
 from gateway.osmosis.scope import Reading, Running
 from gateway.own_queries import USER, Record
 from gateway.paging import Offset, page
@@ -33,8 +35,9 @@ async def list_all(
     kept = (await secret_endpoints.list_all(asking, desk)).items
     chosen = [one for one in kept if scope in {"all", one.scope}]
     found = page(chosen[offset : offset + limit], len(chosen), offset)
+    people = await _keepers(found.items, asking, desk)
     return wire.Secrets(
-        environment_secrets=[_record(one, asking) for one in found.items], **paging(found)
+        environment_secrets=[_record(one, asking, people) for one in found.items], **paging(found)
     )
 
 
@@ -42,7 +45,8 @@ async def list_all(
 async def keep(body: wire.SetSecret, asking: Running, desk: DeskNow) -> wire.Secret:
     """`osmosis secret set`: a value in place of an earlier one."""
     kept = KeptSecret(value=body.value, scope=body.scope)
-    return _record(await secret_endpoints.keep(body.name, kept, asking, desk), asking)
+    entry = await secret_endpoints.keep(body.name, kept, asking, desk)
+    return _record(entry, asking, await _keepers([entry], asking, desk))
 
 
 @router.delete("", status_code=204)
@@ -51,16 +55,22 @@ async def drop(body: wire.DeleteSecret, asking: Running, desk: DeskNow) -> None:
     await secret_endpoints.drop(body.name, asking, desk, body.scope)
 
 
-def _record(entry: SecretEntry, asking: Caller) -> wire.Secret:
+async def _keepers(entries: Sequence[SecretEntry], asking: Caller, desk: Desk) -> People:
+    async with desk.acting() as connection:
+        return await people_called(connection, [asking.user, *(one.updated_by for one in entries)])
+
+
+def _record(entry: SecretEntry, asking: Caller, people: People) -> wire.Secret:
+    """Who made a secret is known of one's own, and of one that nobody has changed since."""
     owner = asking.user if entry.scope == USER else ""
     record = Record(asking.workspace, entry.scope, owner, entry.name)
-    is_first = entry.created_at == entry.updated_at
+    creator = owner or (entry.updated_by if entry.created_at == entry.updated_at else None)
     return wire.Secret(
         id=str(uuid5(_NAMESPACE, record.associated.decode())),
         name=entry.name,
         scope=entry.scope,
         created_at=entry.created_at,
         updated_at=entry.updated_at,
-        creator_name=owner or (entry.updated_by if is_first else None),
-        updater_name=entry.updated_by,
+        creator_name=None if creator is None else people.name(creator),
+        updater_name=people.name(entry.updated_by),
     )

@@ -11,7 +11,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from assay_contracts.identity import Role
 from assay_contracts.values import Difficulty, RunStatus, SourceType, SyncStatus
+
+LONGEST_DEVICE_NAME = 200
 
 
 class Answer(BaseModel):
@@ -47,7 +50,7 @@ class VerifiedWorkspace(Answer):
 
     id: str
     name: str
-    role: str | None
+    role: Role | None
 
 
 class Verified(Answer):
@@ -55,8 +58,40 @@ class Verified(Answer):
 
     user: User
     expires_at: datetime | None
-    token_id: str | None
+    token_id: UUID | None
     workspace: VerifiedWorkspace | None
+
+
+class AuthorizeDevice(Sent):
+    """A device without a browser, which asks to be signed in."""
+
+    device_name: str = Field(default="a device", min_length=1, alias="deviceName")
+
+
+class AuthorizedDevice(Answer):
+    """What the device shows and asks with (RFC 8628); times in seconds."""
+
+    device_code: str = Field(repr=False)
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: int
+    interval: int
+
+
+class PollDevice(Sent):
+    """A device that asks how it stands."""
+
+    device_code: str = Field(max_length=200, repr=False)
+
+
+class DeviceToken(Answer):
+    """The token of a device that was let in."""
+
+    token: str = Field(repr=False)
+    token_id: UUID
+    expires_at: datetime | None
+    user: User
 
 
 class ConnectedRepository(Answer):
