@@ -125,9 +125,9 @@ def osmosis_programs() -> Path:
 
 
 class Osmosis:
-    """The `osmosis` command of a person who has a token, in a home and a folder of its own."""
+    """The `osmosis` command of a person, with a token or none, in a home and folder of its own."""
 
-    def __init__(self, programs: Path, folder: Path, url: str, token: str) -> None:
+    def __init__(self, programs: Path, folder: Path, url: str, token: str | None) -> None:
         self.programs = programs
         self.folder = folder
         self.url = url
@@ -136,11 +136,11 @@ class Osmosis:
             "PATH": os.environ["PATH"],
             "COLUMNS": "200",
             "NO_COLOR": "1",
-            "OSMOSIS_TOKEN": token,
             "OSMOSIS_TOKEN_STORE": "file",
             "OSMOSIS_PLATFORM_URL": url,
-            "OSMOSIS_TOKEN_PLATFORM_URL": url,
         }
+        if token is not None:
+            self.environment |= {"OSMOSIS_TOKEN": token, "OSMOSIS_TOKEN_PLATFORM_URL": url}
 
     async def run(
         self,
@@ -184,8 +184,8 @@ class Osmosis:
 
 
 @pytest.fixture
-def osmosis(osmosis_programs: Path, tmp_path: Path) -> Callable[[str, str], Osmosis]:
-    """The command for a server's address and a token."""
+def osmosis(osmosis_programs: Path, tmp_path: Path) -> Callable[[str, str | None], Osmosis]:
+    """The command for a server's address and a token, if there is one."""
     folder = tmp_path / "osmosis-home"
     folder.mkdir()
     return lambda url, token: Osmosis(osmosis_programs, folder, url, token)

@@ -1,6 +1,10 @@
 """The routes of the Osmosis client: shapes, scopes, versions, and errors of one shape alone."""
 
+import csv
+import io
+
 import httpx
+import orjson
 import pytest
 
 from assay_contracts.problems import Problem, ProblemCode
@@ -172,8 +176,8 @@ async def test_a_run_is_submitted_listed_shown_and_stopped(stage, cli):
         "best_pass_at_1": 0.5,
         "ingested_results": 4,
         "expected_results": 4,
-        "creator_name": "admin",
-        "creator_email": listed["creator_email"],
+        "creator_name": "Administrator",
+        "creator_email": "admin@localhost",
         "created_at": run["created_at"],
         "started_at": listed["started_at"],
         "completed_at": listed["completed_at"],
@@ -376,16 +380,135 @@ async def test_every_route_wants_exactly_one_scope(stage, headers, status, code,
 
 
 async def test_who_asks_is_told_with_the_workspace_where_one_is_named(stage):
-    async with osmosis(stage, headers={}) as client:
+    await stage.person("ada", default="member", other="viewer")
+    token = await stage.token_of("ada")
+    async with osmosis(stage, token=token, headers={}) as client:
         who = (await client.get("/verify")).json()
-        assert who["workspace"] is None
-        assert who["user"]["id"]
-        assert who["user"]["email"]
+        assert who == {
+            "user": {"id": "ada", "email": "ada@example.org", "name": who["user"]["name"]},
+            "expires_at": None,
+            "token_id": who["token_id"],
+            "workspace": None,
+        }
         listed = (await client.get("/workspaces")).json()
-        assert "default" in [one["name"] for one in listed["workspaces"]]
-    async with osmosis(stage) as client:
-        named = (await client.get("/verify")).json()["workspace"]
-        assert (named["id"], named["name"]) == ("default", "default")
+        assert listed == {
+            "workspaces": [
+                {"id": name, "name": name, "connected_repo": None} for name in ("default", "other")
+            ]
+        }
+        in_other = {"X-Osmosis-Workspace": "other"}
+        named = (await client.get("/verify", headers=in_other)).json()["workspace"]
+        assert named == {"id": "other", "name": "other", "role": "viewer"}
+
+
+async def test_a_repository_means_the_workspace_that_is_connected_to_it(stage, http):
+    await stage.person("ada", other="member")
+    await stage.add_benchmark(workspace="other")
+    connected = await http.patch("/workspaces/other", json={"repository": "Team/Evals"})
+    assert connected.status_code == 200
+    scope = {"X-Osmosis-Git": "team/evals"}
+    async with osmosis(stage, token=await stage.token_of("ada"), headers=scope) as ada:
+        assert (await ada.get("/verify")).json()["workspace"]["name"] == "other"
+        [workspace] = (await ada.get("/workspaces")).json()["workspaces"]
+        assert workspace["connected_repo"] == {"repo_full_name": "Team/Evals"}
+        run = await submitted(ada)
+        assert (await ada.get(f"/benchmark-runs/{run['name']}")).status_code == 200
+    await stage.person("eve", default="owner")
+    async with osmosis(stage, token=await stage.token_of("eve"), headers=scope) as eve:
+        refused(await eve.get("/benchmarks"), 404, "GIT_REPOSITORY_NOT_CONNECTED")
+        in_other = {"X-Osmosis-Workspace": "other"}
+    async with osmosis(stage, token=await stage.token_of("eve"), headers=in_other) as eve:
+        refused(await eve.get("/benchmarks"), 404, "WORKSPACE_SCOPE_HEADER_ACCESS_DENIED")
+    async with osmosis(stage, token=await stage.token_of("eve")) as eve:
+        for ref in (run["id"], run["name"]):
+            for path in ("", "/logs", "/outputs/manifest"):
+                refused(await eve.get(f"/benchmark-runs/{ref}{path}"), 404, "NOT_FOUND")
+            refused(await eve.post(f"/benchmark-runs/{ref}/stop", json={}), 404, "NOT_FOUND")
+
+
+async def test_a_viewer_reads_and_changes_nothing(stage):
+    await stage.person("eve", default="viewer")
+    await stage.add_benchmark()
+    async with osmosis(stage, token=await stage.token_of("eve")) as eve:
+        assert (await eve.get("/benchmarks")).status_code == 200
+        secret = {"name": "A_KEY", "scope": "user"}
+        for answer in (
+            await eve.post("/benchmark-runs", json=submission()),
+            await eve.post("/benchmark-runs/some-run/stop", json={}),
+            await eve.post("/environment-secrets", json=secret | {"value": "v"}),
+            await eve.request("DELETE", "/environment-secrets", json=secret),
+        ):
+            assert "`run`" in refused(answer, 403, "FORBIDDEN")["error"]
+
+
+async def test_a_device_is_let_in_once_and_its_token_can_be_revoked(stage, http):
+    await stage.person("ada", default="member")
+    async with osmosis(stage, token=None, headers={}) as device:
+        begun = (await device.post("/device/authorize", json={"deviceName": "x" * 300})).json()
+        assert begun["verification_uri_complete"].endswith(begun["user_code"])
+        asked = {"device_code": begun["device_code"]}
+        waiting = await device.post("/device/token", json=asked)
+        assert (waiting.status_code, waiting.json()["error"]) == (400, "authorization_pending")
+        at_once = await device.post("/device/token", json=asked)
+        assert (at_once.status_code, at_once.json()["error"]) == (400, "slow_down")
+        decision = {"user_code": begun["user_code"], "approve": True}
+        async with stage.client(await stage.token_of("ada")) as ada:
+            assert (await ada.post("/device/decision", json=decision)).status_code == 200
+        let_in = (await device.post("/device/token", json=asked)).json()
+        assert set(let_in) == {"token", "token_id", "expires_at", "user"}
+        assert (let_in["user"]["id"], let_in["user"]["email"]) == ("ada", "ada@example.org")
+        again = await device.post("/device/token", json=asked)
+        assert (again.status_code, again.json()["error"]) == (400, "expired_token")
+    async with osmosis(stage, token=let_in["token"]) as client:
+        assert (await client.get("/benchmarks")).status_code == 200
+        gone = await client.delete(f"/tokens/{let_in['token_id']}")
+        assert gone.status_code == 204
+        refused(await client.get("/benchmarks"), 401, "TOKEN_REVOKED")
+
+
+async def test_the_outputs_of_a_run_are_listed_and_served_to_the_byte(stage, cli):
+    await stage.add_benchmark(tasks=["-a", "b"])
+    run = await submitted(cli)
+    path = f"/benchmark-runs/{run['id']}/outputs"
+    refused(await cli.get(f"{path}/manifest"), 409, "CONFLICT")
+    await stage.decide(run["id"], "queued", "started")
+    files = {"agent/log.txt": b"hello", "verifier/reward.txt": b"1"}
+    kept = [
+        {"path": name, "size": len(content), "sha256": await stage.blobs.keep(content)}
+        for name, content in files.items()
+    ]
+    listed = await stage.blobs.keep(orjson.dumps({"files": kept}))
+    artifacts = {"sha256": listed, "files": len(files), "bytes": 6}
+    slots = [await stage.result(run["id"], task, artifacts=artifacts) for task in ("-a", "b")]
+    every = {"types": "summary,results,artifacts,logs"}
+    manifest = (await cli.get(f"{path}/manifest", params=every)).json()
+    tables = {"summary.csv", "results.csv", "logs.txt"}
+    paths = [one["path"] for one in manifest["files"]]
+    assert set(paths) == tables | {f"artifacts/{slot}/{name}" for slot in slots for name in files}
+    assert manifest["totals"]["artifacts"] == {"files": 4, "bytes": 12}
+    await stage.decide(run["id"], "finished")
+    items = [{"path": one["path"], "token": one["token"]} for one in manifest["files"]]
+    made = (await cli.post(f"{path}/download-urls", json={"items": items})).json()
+    assert [one | {"url": ""} for one in made["items"]] == [one | {"url": ""} for one in items]
+    assert made["expires_in"] == 900
+    contents = {}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(stage.app)) as stranger:
+        for file, address in zip(manifest["files"], made["items"], strict=True):
+            answer = await stranger.get(address["url"])
+            assert (answer.status_code, len(answer.content)) == (200, file["size"])
+            contents[file["path"]] = answer.content
+    assert contents[f"artifacts/{slots[0]}/agent/log.txt"] == b"hello"
+    rows = list(csv.DictReader(io.StringIO(contents["results.csv"].decode())))
+    assert [(one["task"], one["outcome"]) for one in rows] == [("-a", "passed"), ("b", "passed")]
+    assert rows[0]["run_status"] == "running"
+    only = (await cli.get(f"{path}/manifest", params={"types": "artifacts"})).json()
+    assert [one["path"] for one in only["files"]] == [one for one in paths if "/" in one]
+    for types in ("", "config", "summary,other"):
+        told = await cli.get(f"{path}/manifest", params={"types": types})
+        assert refused(told, 400, "VALIDATION")["field"] == "types"
+    items = [{"path": "nothing.csv"}]
+    refused(await cli.post(f"{path}/download-urls", json={"items": items}), 404, "NOT_FOUND")
+    refused(await cli.post(f"{path}/download-urls", json={"items": []}), 400, "VALIDATION")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,16 @@
 
 import asyncio
 import json
+import re
+import subprocess
 
+import orjson
 import pytest
+from sqlalchemy import select
 
 from assay_local.embedded import free_port
 from gateway.server import serve
+from gateway.tables import device_logins
 
 ADMIN = "admin-token-of-this-test"
 SCOPE = {"workspace": {"name": "default"}}
@@ -193,8 +198,8 @@ async def test_secrets_are_set_listed_and_deleted(stage, cli):
         "scope": "personal",
         "created_at": kept["resource"]["created_at"],
         "updated_at": kept["resource"]["created_at"],
-        "creator_name": "admin",
-        "updater_name": "admin",
+        "creator_name": "Administrator",
+        "updater_name": "Administrator",
     }
     assert kept == {
         "schema_version": 1,
@@ -324,8 +329,8 @@ async def test_runs_are_listed_shown_followed_and_stopped(stage, cli):
         "best_pass_at_1": 0.5,
         "ingested_results": 2,
         "expected_results": 3,
-        "creator_name": "admin",
-        "creator_email": entry["creator_email"],
+        "creator_name": "Administrator",
+        "creator_email": "admin@localhost",
         "created_at": run["created_at"],
         "started_at": entry["started_at"],
         "completed_at": None,
@@ -554,8 +559,144 @@ async def test_scopes_and_tokens_that_are_no_good_are_refused(stage, cli, osmosi
     assert error["code"] in {"NOT_FOUND", "VALIDATION"}
 
 
-async def test_who_asks_is_shown(stage, cli):
-    who = await cli.json("auth", "whoami", workspace=None)
-    assert who["data"]["platform_url"] == cli.url
-    assert who["data"]["workspace"] is None
-    assert who["data"]["email"]
+async def test_a_person_signs_in_by_a_device_and_out_again(stage, osmosis, address):
+    await stage.person("ada", default="member")
+    await add_benchmark(stage)
+    device = osmosis(address, None)
+    error = await device.refusal("benchmark", "list")
+    assert error["code"] == "AUTH_REQUIRED"
+    signing_in = asyncio.create_task(device.run("auth", "login", workspace=None))
+    async with stage.client(await stage.token_of("ada")) as ada:
+        decision = {"user_code": await shown_code(stage), "approve": True}
+        assert (await ada.post("/device/decision", json=decision)).status_code == 200
+    printed, _ = await signing_in
+    assert decision["user_code"] in printed
+    assert "ada@example.org" in printed
+    who = (await device.json("auth", "whoami", workspace=None))["data"]
+    assert (who["email"], who["source"], who["persistent_login"]) == (
+        "ada@example.org",
+        "credentials",
+        True,
+    )
+    listed = await device.json("benchmark", "list")
+    assert [one["name"] for one in listed["items"]] == ["toy"]
+    kept = json.loads((device.folder / ".config/osmosis/credentials.json").read_text())
+    out = await device.json("auth", "logout", "--yes", workspace=None)
+    assert out["resource"]["revoked"] is True
+    assert (await device.refusal("benchmark", "list"))["code"] == "AUTH_REQUIRED"
+    error = await osmosis_with(device, token_in(kept)).refusal("auth", "whoami", workspace=None)
+    assert error["details"]["platform_code"] == "TOKEN_REVOKED"
+
+
+async def test_a_device_that_is_turned_away_stays_outside(stage, osmosis, address):
+    await stage.person("ada", default="member")
+    device = osmosis(address, None)
+    signing_in = asyncio.create_task(device.run("auth", "login", workspace=None, expect=1))
+    async with stage.client(await stage.token_of("ada")) as ada:
+        decision = {"user_code": await shown_code(stage), "approve": False}
+        assert (await ada.post("/device/decision", json=decision)).status_code == 200
+    _, told = await signing_in
+    assert "denied" in told
+
+
+async def shown_code(stage):
+    """The code that a device shows, once it asks."""
+    async with asyncio.timeout(60):
+        while True:
+            async with stage.engine.connect() as connection:
+                code = await connection.scalar(select(device_logins.c.user_code))
+            if code is not None:
+                return code
+            await asyncio.sleep(0.05)
+
+
+def token_in(kept):
+    """The token in the client's file of credentials."""
+    found = re.search(r"assay_[A-Za-z0-9_-]+", json.dumps(kept))
+    assert found is not None
+    return found[0]
+
+
+def osmosis_with(device, token):
+    return type(device)(device.programs, device.folder, device.url, token)
+
+
+async def test_a_token_is_kept_by_name(stage, osmosis, address):
+    await stage.person("ada", default="member")
+    device = osmosis(address, None)
+    token = await stage.token_of("ada")
+    done = await device.json("auth", "login", "--token", token, workspace=None)
+    assert (done["operation"], done["resource"]["email"]) == ("auth.login", "ada@example.org")
+    assert (await device.json("benchmark", "list"))["total_count"] == 0
+
+
+def make_clone(folder, origin):
+    """A git repository that says to be a clone of another."""
+    for command in (["git", "init", "--quiet"], ["git", "remote", "add", "origin", origin]):
+        subprocess.run(command, cwd=folder, check=True)
+
+
+async def test_a_clone_of_a_connected_repository_names_its_workspace(stage, http, cli):
+    await stage.add_benchmark("theirs", workspace="other", tasks=["a"])
+    make_clone(cli.folder, "git@github.com:Team/Evals.git")
+    await cli.run("doctor", "--fix", "--yes", workspace=None)
+    error = await cli.refusal("benchmark", "list", workspace=None)
+    assert error["details"]["platform_code"] == "GIT_REPOSITORY_NOT_CONNECTED"
+    await http.patch("/workspaces/other", json={"repository": "Team/Evals"})
+    listed = await cli.json("benchmark", "list", workspace=None)
+    assert [one["name"] for one in listed["items"]] == ["theirs"]
+    assert listed["git"]["identity"] == "team/evals"
+    who = (await cli.json("auth", "whoami", workspace=None))["data"]
+    assert who["workspace"] == {"id": "other", "name": "other", "role": "owner"}
+
+
+async def test_outputs_of_every_type_are_downloaded_and_gone_on_with(stage, cli):
+    await add_benchmark(stage)
+    run = (await cli.json("benchmark", "submit", run_file(cli, HOSTED), "--yes"))["resource"]
+    download = ("benchmark", "runs", "download", run["name"])
+    error = await cli.refusal(*download)
+    assert error["code"] == "CONFLICT"
+    await stage.decide(run["id"], "queued", "started")
+    kept = [{"path": "agent/log.txt", "size": 5, "sha256": await stage.blobs.keep(b"hello")}]
+    listed = await stage.blobs.keep(orjson.dumps({"files": kept}))
+    artifacts = {"sha256": listed, "files": 1, "bytes": 5}
+    slot = await stage.result(run["id"], "a", artifacts=artifacts)
+    first = await cli.json(*download, "--type", "all", "--output", "got")
+    resource = first["resource"]
+    folder = cli.folder / "got"
+    paths = {
+        str(one.relative_to(folder)): one.stat().st_size
+        for one in folder.rglob("*")
+        if one.is_file()
+    }
+    assert set(paths) == {
+        "summary.csv",
+        "results.csv",
+        "logs.txt",
+        f"artifacts/{slot}/agent/log.txt",
+    }
+    assert (folder / f"artifacts/{slot}/agent/log.txt").read_bytes() == b"hello"
+    assert {name: value for name, value in resource.items() if name != "breakdown"} == {
+        "benchmark_run": {"id": run["id"], "name": run["name"]},
+        "status": "running",
+        "selected_types": ["summary", "results", "artifacts", "logs"],
+        "files_downloaded": 4,
+        "files_skipped": 0,
+        "files_failed": [],
+        "bytes_downloaded": sum(paths.values()),
+        "total_files": 4,
+        "total_bytes": sum(paths.values()),
+        "manifest_totals": resource["breakdown"],
+        "output_path": str(folder),
+        **SCOPE,
+    }
+    (folder / "summary.csv").unlink()
+    again = (await cli.json(*download, "--type", "artifacts,summary", "--output", "got"))[
+        "resource"
+    ]
+    assert (again["files_downloaded"], again["files_skipped"]) == (1, 1)
+    await stage.decide(run["id"], "finished")
+    default = (await cli.json(*download))["resource"]
+    assert default["output_path"].endswith(f".osmosis/benchmarks/{run['name']}")
+    assert (default["status"], default["selected_types"]) == ("finished", ["summary", "results"])
+    assert default["files_downloaded"] == 2

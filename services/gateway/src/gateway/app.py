@@ -23,6 +23,8 @@ from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
 from gateway.boundary import Boundary
 from gateway.desk import Desk
+from gateway.downloads import endpoints as downloads
+from gateway.downloads.sweep import sweep_exports
 from gateway.osmosis.router import serve_osmosis
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.problems import answer_problems
@@ -44,6 +46,7 @@ _ERRORS = {
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
+_FIRST_ERROR = 400
 
 
 class GatewayApp(FastAPI):
@@ -63,7 +66,7 @@ class GatewayApp(FastAPI):
 def _as_problems(answers: dict[str, Any]) -> None:
     for status, answer in answers.items():
         content = answer.get("content", {})
-        if int(status) in _ERRORS and "application/json" in content:
+        if int(status) >= _FIRST_ERROR and "application/json" in content:
             content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
 
 
@@ -89,6 +92,8 @@ def build_app(
     for router in (
         benchmarks.router,
         runs.router,
+        downloads.router,
+        downloads.addressed,
         secret_endpoints.router,
         secret_endpoints.internal,
         sandboxes.router,
@@ -126,6 +131,7 @@ async def wire(service: Service) -> None:
     app = build_app(desk, own_tokens, closing, public_url=settings.public_url)
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+    service.tasks["export sweep"] = sweep_exports(desk.blobs)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Runs: submit, list, show, results and artifacts, events, logs, stop, pause, retry."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
@@ -37,6 +37,8 @@ from gateway import run_queries as queries
 from gateway.access import Caller, Reading, Running
 from gateway.benchmarks import find as find_benchmark
 from gateway.desk import Desk, DeskNow
+from gateway.downloads.endpoints import BYTES
+from gateway.downloads.ranges import Served, serve
 from gateway.explanations import Manifest, agent_named, explain, manifest
 from gateway.imports import import_run, take_results
 from gateway.moments import stamp
@@ -145,29 +147,24 @@ async def artifacts(ref: str, slot_id: UUID, asking: Reading, desk: DeskNow) -> 
     return list(await _manifest(ref, slot_id, asking.workspace, desk))
 
 
-@router.get("/{ref}/results/{slot_id}/artifacts/{path:path}", summary="Download an artifact")
+@router.get(
+    "/{ref}/results/{slot_id}/artifacts/{path:path}",
+    summary="Download an artifact",
+    response_class=StreamingResponse,
+    responses=BYTES,
+)
 async def artifact(
-    ref: str, slot_id: UUID, path: str, asking: Reading, desk: DeskNow
-) -> StreamingResponse:
-    """One file, streamed; always as a download, since a sandbox wrote it."""
+    ref: str, slot_id: UUID, path: str, asking: Reading, desk: DeskNow, request: Request
+) -> Response:
+    """One file, or a range of it; always as a download, since a sandbox wrote it."""
     for listed in await _manifest(ref, slot_id, asking.workspace, desk):
         if listed.path == path:
-            if not await desk.blobs.holds(listed.sha256):
-                raise not_found(f"{path} is no longer in the blob store")
-            return StreamingResponse(
-                _pieces(desk, listed.sha256),
-                media_type="application/octet-stream",
-                headers={
-                    "Content-Length": str(listed.size),
-                    "Content-Disposition": "attachment",
-                },
-            )
+            served = Served(listed.sha256, listed.size, "application/octet-stream", path)
+            try:
+                return await serve(served, desk.blobs, request.headers)
+            except BlobMissingError as error:
+                raise not_found(f"{path} is no longer in the blob store") from error
     raise not_found(f"the result has no artifact {path}")
-
-
-async def _pieces(desk: Desk, sha256: str) -> AsyncIterator[bytes]:
-    async for piece in desk.blobs.stream(sha256):
-        yield piece
 
 
 async def _manifest(ref: str, slot: UUID, workspace: str, desk: Desk) -> Manifest:

@@ -59,6 +59,15 @@ class Vault:
         self._engine = engine
         self._master = None if master_key_file is None else _master_key(master_key_file)
 
+    def derived_key(self, purpose: str) -> bytes:
+        """A key of 32 bytes for another purpose, which says nothing about the master key.
+
+        Raises:
+            NoMasterKeyError: the gateway has none.
+        """
+        derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose.encode())
+        return derivation.derive(self._key())
+
     async def keep(self, record: Record, value: str, by: str) -> None:
         """Keep a value under a record, in place of an earlier one.
 
@@ -149,7 +158,7 @@ class Vault:
     def _key(self) -> bytes:
         if self._master is None:
             raise NoMasterKeyError(
-                "secrets cannot be kept: start the gateway with ASSAY_MASTER_KEY_FILE"
+                "there is no master key: start the gateway with ASSAY_MASTER_KEY_FILE"
             )
         return self._master
 

@@ -22,6 +22,7 @@ PREFIX = "/api/cli"
 _COMMANDS = {
     "assay secret set": "osmosis secret set",
     "assay run list": "osmosis benchmark runs list",
+    "assay run watch": "osmosis benchmark runs info",
 }
 """What our messages advise to type, and what does the same in this client."""
 

@@ -5,7 +5,7 @@ from typing import NoReturn
 from fastapi import APIRouter, Depends, FastAPI
 
 from assay_contracts.problems import ProblemCode
-from gateway.osmosis import benchmarks, identity, runs, secrets
+from gateway.osmosis import benchmarks, identity, outputs, runs, secrets
 from gateway.osmosis.errors import (
     PREFIX,
     OsmosisAnswers,
@@ -46,6 +46,7 @@ def serve_osmosis(app: FastAPI) -> None:
         secrets.router,
         benchmarks.router,
         runs.router,
+        outputs.router,
         _elsewhere,
     ):
         router.include_router(part)

@@ -419,3 +419,40 @@ class Logs(Answer):
 
     logs: list[LogLine]
     next_cursor: str | None
+
+
+class ManifestFile(Answer):
+    """A file of a run; `size` in bytes, `token` stands for exactly these."""
+
+    path: str
+    size: int
+    token: str
+
+
+class FileTotals(Answer):
+    """How many files of a type there are, and their bytes together."""
+
+    files: int
+    bytes: int
+
+
+class Manifest(Answer):
+    """The files of a run, with totals by type."""
+
+    files: list[ManifestFile]
+    totals: dict[str, FileTotals]
+
+
+class DownloadUrl(Answer):
+    """Where a file is to be had."""
+
+    path: str
+    token: str | None
+    url: str
+
+
+class DownloadUrls(Answer):
+    """Addresses, valid for `expires_in` seconds."""
+
+    items: list[DownloadUrl]
+    expires_in: int

@@ -9,6 +9,18 @@ from assay_contracts.http.benchmarks import (
     TaskRow,
     TaskSetEntry,
 )
+from assay_contracts.http.downloads import (
+    MOST_URLS,
+    DownloadFile,
+    DownloadManifest,
+    DownloadTotals,
+    DownloadType,
+    DownloadUrl,
+    DownloadUrls,
+    MakeDownloadUrls,
+    TableFormat,
+    WantedFile,
+)
 from assay_contracts.http.events import EventPage, LogLine, LogPage, StoredEvent
 from assay_contracts.http.explanations import (
     ExplainedAttempt,
@@ -100,6 +112,7 @@ from assay_contracts.http.system import (
 )
 
 __all__ = [
+    "MOST_URLS",
     "AcceptInvitation",
     "AddBenchmark",
     "AgentMeasures",
@@ -127,6 +140,12 @@ __all__ = [
     "DeadLetterEntry",
     "DecideDevice",
     "DeviceLogin",
+    "DownloadFile",
+    "DownloadManifest",
+    "DownloadTotals",
+    "DownloadType",
+    "DownloadUrl",
+    "DownloadUrls",
     "EntrantRef",
     "EventPage",
     "ExplainedAttempt",
@@ -141,6 +160,7 @@ __all__ = [
     "Leaderboard",
     "LogLine",
     "LogPage",
+    "MakeDownloadUrls",
     "Measures",
     "MemberEntry",
     "Metric",
@@ -181,6 +201,7 @@ __all__ = [
     "StoredEvent",
     "SubmitRun",
     "SystemStatus",
+    "TableFormat",
     "TaskRow",
     "TaskSetEntry",
     "TextTail",
@@ -188,6 +209,7 @@ __all__ = [
     "UserEntry",
     "VerificationSummary",
     "VerifiedAgent",
+    "WantedFile",
     "Whoami",
     "WorkspaceEntry",
 ]
