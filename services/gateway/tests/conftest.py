@@ -147,7 +147,7 @@ class Stage:
             )
         ]
 
-    admin_token = ADMIN
+    admin_token, runner_token = ADMIN, RUNNER
 
     def client(
         self, token: str | None = ADMIN, workspace: str | None = "default", **more: Any

@@ -16,9 +16,9 @@ def data(tmp_path):
     return tmp_path
 
 
-def test_without_anything_the_default_address_and_workspace_are_meant(tmp_path):
+def test_without_anything_the_default_address_is_meant_and_no_workspace(tmp_path):
     settings = ClientSettings.resolve({"ASSAY_DATA": str(tmp_path)})
-    assert settings == ClientSettings("http://127.0.0.1:8400", "default", tmp_path, None)
+    assert settings == ClientSettings("http://127.0.0.1:8400", None, tmp_path, None)
 
 
 def test_what_assay_up_wrote_down_gives_address_and_token(data):

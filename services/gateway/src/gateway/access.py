@@ -205,12 +205,16 @@ def require(asking: Caller, permission: Permission) -> None:
 
 
 def needs(permission: Permission) -> Callable[..., Awaitable[Caller]]:
-    """The dependency of a route that asks for a permission; every route has one."""
+    """The dependency of a route that asks for a permission; every route has one.
+
+    Its attribute `permission` tells which, for whoever checks all routes.
+    """
 
     async def allowed(asking: Annotated[Caller, Depends(caller)]) -> Caller:
         require(asking, permission)
         return asking
 
+    allowed.__dict__["permission"] = permission
     return allowed
 
 
@@ -222,6 +226,7 @@ def needs_in_named(permission: Permission) -> Callable[..., Awaitable[Caller]]:
         require(found, permission)
         return found
 
+    allowed.__dict__["permission"] = permission
     return allowed
 
 

@@ -26,7 +26,9 @@ from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
 from gateway.osmosis.router import serve_osmosis
+from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
+from gateway.people.openid import OpenIdProvider
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
@@ -71,7 +73,12 @@ def _as_problems(answers: dict[str, Any]) -> None:
 
 
 def build_app(
-    desk: Desk, own_tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
+    desk: Desk,
+    own_tokens: Tokens,
+    closing: asyncio.Event,
+    *,
+    public_url: str | None = None,
+    openid: OpenIdProvider | None = None,
 ) -> FastAPI:
     """The application, over parts that the caller keeps."""
     app = GatewayApp(
@@ -83,7 +90,7 @@ def build_app(
         servers=None if public_url is None else [{"url": public_url}],
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
-    app.state.public_url = public_url
+    app.state.public_url, app.state.openid = public_url, openid
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -108,6 +115,8 @@ def build_app(
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
     app.include_router(system.health)
+    app.include_router(accounts.router)
+    app.include_router(single_sign_on.router)
     serve_osmosis(app)
     return app
 
@@ -128,10 +137,25 @@ async def wire(service: Service) -> None:
     service.project(AuditProjection())
     own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
-    app = build_app(desk, own_tokens, closing, public_url=settings.public_url)
+    app = build_app(
+        desk, own_tokens, closing, public_url=settings.public_url, openid=_openid(settings)
+    )
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
     service.tasks["export sweep"] = sweep_exports(desk.blobs)
+
+
+def _openid(settings: GatewaySettings) -> OpenIdProvider | None:
+    if settings.openid_issuer is None:
+        return None
+    return OpenIdProvider(
+        name=settings.openid_name,
+        issuer=settings.openid_issuer,
+        client_id=settings.openid_client_id,
+        client_secret_file=settings.openid_client_secret_file,
+        workspace=settings.openid_workspace,
+        role=settings.openid_role,
+    )
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.audit_events import INSTALLATION, Acted, ActedData
+from assay_contracts.identifiers import new_id
 from assay_kernel.outbox import Outbox, Outgoing
 from gateway.access import Caller, Somebody
 from gateway.moments import stamp
@@ -50,15 +51,17 @@ class Audit:
         self,
         connection: AsyncConnection,
         actor: str,
-        request_id: UUID,
+        request_id: UUID | None,
         act: str,
         target: str,
         details: Mapping[str, str] | None,
         workspace: str,
     ) -> None:
-        """Tell an act of somebody who has only just proven who it is."""
+        """Tell an act of somebody who has only just proven who it is; without a request's id the
+        act begins a chain of its own."""
         data = ActedData(act=act, target=target, details=dict(details or {}))
-        event = Acted.model_validate(stamp(actor).beginning(workspace, request_id) | {"data": data})
+        envelope = stamp(actor).beginning(workspace, request_id or new_id())
+        event = Acted.model_validate(envelope | {"data": data})
         await self._outbox.write(connection, [Outgoing.fact(event, str(event.id))])
 
     def wake(self) -> None:

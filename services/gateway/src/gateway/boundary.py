@@ -83,7 +83,7 @@ async def _checked(scope: Scope, receive: Receive) -> Receive:
                 ProblemCode.TOO_LARGE, 413, f"at most {MOST_BODY_BYTES} bytes can be sent"
             )
     gone = message["type"] == "http.disconnect"
-    if body and not gone:
+    if body and not gone and not _is_form(scope):
         _check_json(body)
     whole: list[Message] = [
         message if gone else {"type": "http.request", "body": body, "more_body": False}
@@ -93,6 +93,13 @@ async def _checked(scope: Scope, receive: Receive) -> Receive:
         return whole.pop() if whole else await receive()
 
     return replayed
+
+
+def _is_form(scope: Scope) -> bool:
+    """Whether a page's form was sent; the API takes JSON alone."""
+    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip()
+    is_api = scope["path"].startswith("/api/")
+    return not is_api and kind == "application/x-www-form-urlencoded"
 
 
 def _check_json(body: bytes) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
 
 from httpx_sse import ServerSentEvent
 
-from assay_client.errors import InvalidInputError, UnexpectedAnswerError
+from assay_client.api_people import PeopleApi
+from assay_client.errors import UnexpectedAnswerError
+from assay_client.segments import segment
 from assay_client.settings import (
-    DEFAULT_WORKSPACE,
     ClientSettings,
     checked_address,
     checked_token,
@@ -62,13 +62,13 @@ REPLAY_SECONDS = 3660.0
 service; a minute more lets it say which one did not answer."""
 
 
-class AssayClient:
+class AssayClient(PeopleApi):
     """A client of one server, in one workspace. Use it in a `with`, or close it.
 
     Args:
         server: address such as `http://127.0.0.1:8400`.
         token: bearer token; None where the server asks for none.
-        workspace: whose benchmarks, runs and secrets are meant.
+        workspace: whose benchmarks, runs and secrets are meant; None leaves it to the server.
         timeout_seconds: how long an answer may take.
     """
 
@@ -77,13 +77,13 @@ class AssayClient:
         server: str,
         *,
         token: str | None = None,
-        workspace: str = DEFAULT_WORKSPACE,
+        workspace: str | None = None,
         timeout_seconds: float = 30.0,
     ) -> None:
         self._transport = Transport(
             checked_address(server),
             token=None if token is None else checked_token(token),
-            workspace=checked_workspace(workspace),
+            workspace=None if workspace is None else checked_workspace(workspace),
             timeout_seconds=timeout_seconds,
         )
 
@@ -125,23 +125,23 @@ class AssayClient:
 
     def benchmark(self, ref: str) -> BenchmarkDetail:
         """One benchmark with its rules and its task list."""
-        return parsed(self._transport.get(f"benchmarks/{_segment(ref)}"), BenchmarkDetail)
+        return parsed(self._transport.get(f"benchmarks/{segment(ref)}"), BenchmarkDetail)
 
     def sync_benchmark(self, ref: str) -> BenchmarkEntry:
         """Read a benchmark's task list again, in the background."""
-        path = f"benchmarks/{_segment(ref)}/sync"
+        path = f"benchmarks/{segment(ref)}/sync"
         return parsed(self._transport.send("POST", path), BenchmarkEntry)
 
     def remove_benchmark(self, ref: str) -> None:
         """Remove a benchmark from the workspace; its runs stay."""
-        self._transport.send("DELETE", f"benchmarks/{_segment(ref)}")
+        self._transport.send("DELETE", f"benchmarks/{segment(ref)}")
 
     def leaderboard(
         self, ref: str, *, metric: Metric | None = None, as_of: str | None = None
     ) -> Leaderboard:
         """The standings of a benchmark by one metric (the server's choice by default), now or as
         of a past moment or sequence."""
-        path = f"benchmarks/{_segment(ref)}/leaderboard"
+        path = f"benchmarks/{segment(ref)}/leaderboard"
         return parsed(self._transport.get(path, {"metric": metric, "as_of": as_of}), Leaderboard)
 
     def compare(
@@ -160,7 +160,7 @@ class AssayClient:
             "metric": metric,
             "margin": None if margin is None else str(margin),
         }
-        path = f"benchmarks/{_segment(ref)}/compare"
+        path = f"benchmarks/{segment(ref)}/compare"
         return parsed(self._transport.get(path, query), PairComparison)
 
     # Runs
@@ -179,7 +179,7 @@ class AssayClient:
 
     def run(self, ref: str) -> RunDetail:
         """One run with its agents, their metrics, and every result that is no pass."""
-        return parsed(self._transport.get(f"runs/{_segment(ref)}"), RunDetail)
+        return parsed(self._transport.get(f"runs/{segment(ref)}"), RunDetail)
 
     def run_results(
         self,
@@ -199,18 +199,18 @@ class AssayClient:
             "limit": limit,
             "offset": offset,
         }
-        path = f"runs/{_segment(ref)}/results"
+        path = f"runs/{segment(ref)}/results"
         return parsed(self._transport.get(path, query), Page[ResultRow])
 
     def explain(self, ref: str, *, agent: str, task: str) -> Explanation:
         """What an agent's score on a task rests on."""
-        path = f"runs/{_segment(ref)}/explain"
+        path = f"runs/{segment(ref)}/explain"
         return parsed(self._transport.get(path, {"agent": agent, "task": task}), Explanation)
 
     @contextmanager
     def export_run(self, ref: str) -> Iterator[Iterator[bytes]]:
         """A run's proof in pieces; entering the `with` connects."""
-        with self._transport.download(f"runs/{_segment(ref)}/export") as pieces:
+        with self._transport.download(f"runs/{segment(ref)}/export") as pieces:
             yield pieces
 
     def import_run(self, request: ImportRun) -> RunEntry:
@@ -219,7 +219,7 @@ class AssayClient:
 
     def add_results(self, ref: str, request: ImportResults) -> ImportReceipt:
         """Add results to an imported run; those that are there already change nothing."""
-        path = f"runs/{_segment(ref)}/results"
+        path = f"runs/{segment(ref)}/results"
         return parsed(self._transport.send("POST", path, request), ImportReceipt)
 
     def run_events(
@@ -227,7 +227,7 @@ class AssayClient:
     ) -> EventPage:
         """Events of a run as they are stored, from after the sequence `after`."""
         query = {"after": after, "limit": limit}
-        return parsed(self._transport.get(f"runs/{_segment(ref)}/events", query), EventPage)
+        return parsed(self._transport.get(f"runs/{segment(ref)}/events", query), EventPage)
 
     @contextmanager
     def live_run_events(
@@ -238,32 +238,32 @@ class AssayClient:
         Entering the `with` connects. The iterator ends where the server ends the stream; it raises
         `NoAnswerError` where the stream breaks, and can then be resumed from the last sequence.
         """
-        with self._transport.live(f"runs/{_segment(ref)}/events", after) as events:
+        with self._transport.live(f"runs/{segment(ref)}/events", after) as events:
             yield (_stored(event) for event in events if event.data)
 
     def run_logs(self, ref: str, *, after: int | None = None, limit: int | None = None) -> LogPage:
         """Lines of a run's log, from after the sequence `after`."""
         query = {"after": after, "limit": limit}
-        return parsed(self._transport.get(f"runs/{_segment(ref)}/logs", query), LogPage)
+        return parsed(self._transport.get(f"runs/{segment(ref)}/logs", query), LogPage)
 
     def stop_run(self, ref: str, request: StopRun | None = None) -> RunEntry:
         """Ask a run to stop; results that are there stay."""
-        path = f"runs/{_segment(ref)}/stop"
+        path = f"runs/{segment(ref)}/stop"
         return parsed(self._transport.send("POST", path, request or StopRun()), RunEntry)
 
     def pause_run(self, ref: str, request: PauseRun | None = None) -> RunEntry:
         """Let nothing new of a run start, or of one agent; what runs may end."""
-        path = f"runs/{_segment(ref)}/pause"
+        path = f"runs/{segment(ref)}/pause"
         return parsed(self._transport.send("POST", path, request or PauseRun()), RunEntry)
 
     def resume_run(self, ref: str, request: ResumeRun | None = None) -> RunEntry:
         """Let one agent go on, or all that is paused of a run."""
-        path = f"runs/{_segment(ref)}/resume"
+        path = f"runs/{segment(ref)}/resume"
         return parsed(self._transport.send("POST", path, request or ResumeRun()), RunEntry)
 
     def retry_run(self, ref: str, request: RetryRun | None = None) -> RetriedRun:
         """Run a finished run's errored results again; what was scored stays."""
-        path = f"runs/{_segment(ref)}/retry"
+        path = f"runs/{segment(ref)}/retry"
         return parsed(self._transport.send("POST", path, request or RetryRun()), RetriedRun)
 
     # Secrets
@@ -275,13 +275,13 @@ class AssayClient:
 
     def set_secret(self, name: str, request: SetSecret) -> SecretEntry:
         """Keep a secret's value, in place of an older one."""
-        path = f"secrets/{_segment(name)}"
+        path = f"secrets/{segment(name)}"
         sent = self._transport.send("PUT", path, request, secrets=[request.value])
         return parsed(sent, SecretEntry)
 
     def delete_secret(self, name: str, *, scope: str = "user") -> None:
         """Forget a secret of the scope `user` or `workspace`."""
-        self._transport.send("DELETE", f"secrets/{_segment(name)}", query={"scope": scope})
+        self._transport.send("DELETE", f"secrets/{segment(name)}", query={"scope": scope})
 
     # Dead letters
 
@@ -327,14 +327,6 @@ class AssayClient:
     def is_ready(self) -> bool:
         """Whether the server says that it can do its work; needs no token."""
         return self._transport.succeeds("/readyz")
-
-
-def _segment(ref: str) -> str:
-    """A reference as one segment of a path, whatever characters it holds."""
-    if not ref.strip():
-        raise InvalidInputError("a key, a name or an id is needed, and this one is blank")
-    encoded = quote(ref, safe="")
-    return encoded.replace(".", "%2E") if encoded in {".", ".."} else encoded
 
 
 def _stored(event: ServerSentEvent) -> StoredEvent:

@@ -7,6 +7,8 @@ import typer
 from typer.core import TyperGroup
 
 from assay_client.commands import (
+    account,
+    audit,
     benchmark,
     deadletter,
     evidence,
@@ -18,6 +20,9 @@ from assay_client.commands import (
     secret,
     stream,
     system,
+    token,
+    user,
+    workspace,
 )
 from assay_client.commands.options import Root
 from assay_client.errors import InterruptedByUserError
@@ -62,14 +67,14 @@ def root(
             show_default="the one that `assay up` started, or http://127.0.0.1:8400",
         ),
     ] = None,
-    workspace: Annotated[
+    named_workspace: Annotated[
         str | None,
         typer.Option(
             "--workspace",
             metavar="NAME",
             envvar="ASSAY_WORKSPACE",
             help="Workspace that is meant.",
-            show_default="default",
+            show_default="yours, where you are a member of one; else the one named default",
         ),
     ] = None,
     _: Annotated[
@@ -79,9 +84,10 @@ def root(
 ) -> None:
     """Score AI agents on benchmarks, and rank them honestly.
 
-    The token is read from ASSAY_TOKEN, or from the data folder of a server on this machine.
+    Sign in with `assay login`, or give a token as ASSAY_TOKEN; for a server on this machine the
+    token in its data folder is used.
     """
-    context.obj = Root(server=server, workspace=workspace)
+    context.obj = Root(server=server, workspace=named_workspace)
 
 
 application.command()(local.up)
@@ -95,5 +101,13 @@ application.add_typer(sandbox.commands, name="sandbox")
 application.command()(system.replay)
 application.add_typer(secret.commands, name="secret")
 application.add_typer(deadletter.commands, name="deadletter")
+application.command()(account.login)
+application.command()(account.logout)
+application.command()(account.whoami)
+application.command()(audit.audit)
+application.add_typer(account.device, name="device")
+application.add_typer(token.commands, name="token")
+application.add_typer(user.commands, name="user")
+application.add_typer(workspace.commands, name="workspace")
 
 __all__ = ["application", "evidence", "importing", "stream"]

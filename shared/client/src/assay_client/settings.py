@@ -1,5 +1,5 @@
 """Where the server is, which workspace is meant, and with which token: read once, from the
-options, the environment, and the data folder that `assay up` keeps on this machine.
+options, the environment, what `assay login` kept, and the data folder of `assay up`.
 
 The administrator's token in the data folder is used for servers on this machine alone, so that it
 never travels to another one.
@@ -16,20 +16,23 @@ import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
 from assay_client.errors import InvalidInputError
+from assay_client.logins import logins_file, read_logins
 from assay_contracts.identifiers import WorkspaceSlug
 
 DEFAULT_SERVER = "http://127.0.0.1:8400"
-DEFAULT_WORKSPACE = "default"
 
 _WORKSPACE: TypeAdapter[str] = TypeAdapter(WorkspaceSlug)
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """What a client needs to know. `data` is the data folder of this machine's installation."""
+    """What a client needs to know. Without a `workspace` the server takes the caller's own.
+
+    `data` is the data folder of this machine's installation.
+    """
 
     server: str
-    workspace: str
+    workspace: str | None
     data: Path
     token: str | None = field(default=None, repr=False)
 
@@ -37,22 +40,23 @@ class ClientSettings:
     def resolve(
         cls, environment: Mapping[str, str], server: str | None = None, workspace: str | None = None
     ) -> "ClientSettings":
-        """Options first, then the environment, then what `assay up` wrote down.
+        """Options first, then the environment, then `assay login`, then what `assay up` wrote down.
 
         Raises:
-            InvalidInputError: the server's address is none.
+            InvalidInputError: the server's address is none, or what was kept cannot be read.
         """
         data = data_folder(environment)
         announced = _announced_server(data)
-        chosen = checked_address(
-            server or environment.get("ASSAY_SERVER") or announced or DEFAULT_SERVER
-        )
-        token = environment.get("ASSAY_TOKEN", "").strip() or None
+        logins = read_logins(logins_file(environment))
+        named = server or environment.get("ASSAY_SERVER")
+        chosen = checked_address(named or logins.usual or announced or DEFAULT_SERVER)
+        known = logins.of(chosen)
+        token = environment.get("ASSAY_TOKEN", "").strip() or known.token
         if token is None and (chosen == announced or is_loopback(chosen)):
             token = _local_admin_token(data)
         return cls(
             server=chosen,
-            workspace=workspace or environment.get("ASSAY_WORKSPACE") or DEFAULT_WORKSPACE,
+            workspace=workspace or environment.get("ASSAY_WORKSPACE") or known.workspace,
             data=data,
             token=token,
         )

@@ -40,11 +40,11 @@ class Transport:
     """HTTP to one server, in the name of one workspace and one token."""
 
     def __init__(
-        self, server: str, *, token: str | None, workspace: str, timeout_seconds: float
+        self, server: str, *, token: str | None, workspace: str | None, timeout_seconds: float
     ) -> None:
         self.server = server
         self._timeout_seconds = timeout_seconds
-        self._identity = {"X-Assay-Workspace": workspace}
+        self._identity = {} if workspace is None else {"X-Assay-Workspace": workspace}
         if token is not None:
             self._identity["Authorization"] = f"Bearer {token}"
         self._http = httpx.Client(

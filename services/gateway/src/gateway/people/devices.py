@@ -70,14 +70,23 @@ async def poll(body: PollDevice, desk: DeskNow) -> CreatedToken:
 @router.get("/{user_code}", summary="Which device shows this code?")
 async def waiting(user_code: str, _: SomebodyNow, desk: DeskNow) -> PendingDevice:
     """What the device calls itself; look whether it is yours before you let it in."""
-    async with desk.acting() as connection:
-        return _pending(await _waiting(connection, user_code))
+    return await pending(user_code, desk)
 
 
 @router.post("/decision", summary="Let a device in, or turn it away")
 async def decide(body: DecideDevice, asking: SomebodyNow, desk: DeskNow) -> PendingDevice:
     """It gets a token that can do what you can for 90 days."""
     return await decide_on(body.user_code, asking, desk, approve=body.approve)
+
+
+async def pending(user_code: str, desk: Desk) -> PendingDevice:
+    """The device that shows a code.
+
+    Raises:
+        ProblemError: none does.
+    """
+    async with desk.acting() as connection:
+        return _pending(await _waiting(connection, user_code))
 
 
 async def begin(device_name: str, desk: Desk, address: str) -> DeviceLogin:

@@ -163,6 +163,12 @@ async def find_sign_in(connection: AsyncConnection, who: str) -> RowMapping | No
     return found.mappings().first()
 
 
+async def find_email(connection: AsyncConnection, email: str) -> RowMapping | None:
+    """A user by e-mail address (in small letters)."""
+    found = await connection.execute(select(users).where(users.c.email == email))
+    return found.mappings().first()
+
+
 async def find_subject(connection: AsyncConnection, issuer: str, subject: str) -> RowMapping | None:
     """A user by what an OpenID provider calls it."""
     found = await connection.execute(
