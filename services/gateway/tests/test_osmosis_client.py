@@ -702,3 +702,18 @@ async def test_outputs_of_every_type_are_downloaded_and_gone_on_with(stage, cli)
     assert default["output_path"].endswith(f".osmosis/benchmarks/{run['name']}")
     assert (default["status"], default["selected_types"]) == ("finished", ["summary", "results"])
     assert default["files_downloaded"] == 2
+
+
+async def test_what_cannot_be_downloaded_is_told_and_the_rest_is_there(stage, cli):
+    await add_benchmark(stage)
+    run = (await cli.json("benchmark", "submit", run_file(cli, HOSTED), "--yes"))["resource"]
+    await stage.decide(run["id"], "queued", "started")
+    kept = [{"path": "gone.txt", "size": 5, "sha256": "0" * 64}]
+    listed = await stage.blobs.keep(orjson.dumps({"files": kept}))
+    slot = await stage.result(run["id"], "a", artifacts={"sha256": listed, "files": 1, "bytes": 5})
+    arguments = ("benchmark", "runs", "download", run["name"], "--type", "all", "--output", "got")
+    done = await cli.json(*arguments, expect=1)
+    assert (done["status"], done["resource"]["files_downloaded"]) == ("partial", 3)
+    [failed] = done["resource"]["files_failed"]
+    assert failed["path"] == f"artifacts/{slot}/gone.txt"
+    assert "404" in failed["error"]

@@ -22,7 +22,7 @@ async def list_all(
     asking: Reading, desk: DeskNow, limit: Limit = 50, offset: Offset = 0
 ) -> wire.Benchmarks:
     """`osmosis benchmark list`."""
-    found = await benchmarks.list_all(asking, desk, limit, offset)
+    found = await benchmarks.list_all(asking, desk, limit=limit, offset=offset)
     people = await _adders(found.items, desk)
     return wire.Benchmarks(benchmarks=[_entry(one, people) for one in found.items], **paging(found))
 

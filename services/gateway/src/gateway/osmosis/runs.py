@@ -51,7 +51,7 @@ async def list_all(
     offset: Offset = 0,
 ) -> wire.Runs:
     """`osmosis benchmark runs list`, and the runs of `benchmark info`."""
-    found = await runs.list_all(asking, desk, benchmark, None, limit, offset)
+    found = await runs.list_all(asking, desk, benchmark=benchmark, limit=limit, offset=offset)
     people = await _submitters(found.items, desk)
     return wire.Runs(benchmark_runs=[_entry(one, people) for one in found.items], **paging(found))
 

@@ -52,7 +52,7 @@ async def keep(body: wire.SetSecret, asking: Running, desk: DeskNow) -> wire.Sec
 @router.delete("", status_code=204)
 async def drop(body: wire.DeleteSecret, asking: Running, desk: DeskNow) -> None:
     """`osmosis secret delete`."""
-    await secret_endpoints.drop(body.name, asking, desk, body.scope)
+    await secret_endpoints.drop(body.name, asking, desk, scope=body.scope)
 
 
 async def _keepers(entries: Sequence[SecretEntry], asking: Caller, desk: Desk) -> People:
