@@ -9,6 +9,7 @@ import pytest
 
 from assay_contracts.problems import Problem, ProblemCode
 from gateway.latest_events import messages_before
+from gateway.osmosis import wire
 from gateway.osmosis.errors import wire_error
 
 ADMIN = "admin-token-of-this-test"
@@ -320,6 +321,12 @@ async def test_logs_are_paged_from_the_newest_back_and_from_the_oldest_on(stage,
                 if cursor is None:
                     break
             assert seen == expected, (limit, direction)
+    beyond = {"cursor": 2**50, "limit": 2}
+    newest = (await cli.get(f"/benchmark-runs/{run['name']}/logs", params=beyond)).json()
+    assert [one["step"] for one in newest["logs"]] == expected[-2:]
+    before_all = {"cursor": 0, "limit": 2}
+    nothing = (await cli.get(f"/benchmark-runs/{run['name']}/logs", params=before_all)).json()
+    assert nothing == {"logs": [], "next_cursor": None}
     line = page["logs"][0]
     assert set(line) == {"timestamp", "level", "step", "message", "details"}
     assert line["message"].startswith("admin asks for 1 agent on 4 tasks of toy")
@@ -482,6 +489,7 @@ async def test_the_outputs_of_a_run_are_listed_and_served_to_the_byte(stage, cli
     slots = [await stage.result(run["id"], task, artifacts=artifacts) for task in ("-a", "b")]
     every = {"types": "summary,results,artifacts,logs"}
     manifest = (await cli.get(f"{path}/manifest", params=every)).json()
+    assert wire.Manifest.model_validate(manifest).model_dump(mode="json") == manifest
     tables = {"summary.csv", "results.csv", "logs.txt"}
     paths = [one["path"] for one in manifest["files"]]
     assert set(paths) == tables | {f"artifacts/{slot}/{name}" for slot in slots for name in files}

@@ -27,7 +27,9 @@ async def messages_before(
         The messages in stream order, and what to pass as `before` for those before them; None
         where there are none.
     """
-    end = await store.last_sequence(RunEvent.stream) if before is None else max(before - 1, 0)
+    end = await store.last_sequence(RunEvent.stream)
+    if before is not None:
+        end = min(end, max(before - 1, 0))
     (subject,) = subjects_of(workspace, run)
     start = await _start(store, subject, end, limit)
     told = await run_messages(store, workspace, run, after=start, limit=limit)
