@@ -25,6 +25,7 @@ from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
+from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.openid import OpenIdProvider
@@ -116,6 +117,7 @@ def build_app(
     app.include_router(system.health)
     app.include_router(accounts.router)
     app.include_router(single_sign_on.router)
+    serve_osmosis(app)
     return app
 
 
