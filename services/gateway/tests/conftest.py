@@ -50,7 +50,9 @@ from gateway.app import build_app
 from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
 from gateway.desk import Desk
+from gateway.master_keys import KeySource
 from gateway.people.tokens import Wanted, issue
+from gateway.spending_projection import SpendingProjection
 from gateway.vault import Vault
 from grader.projection import GradesProjection
 from leaderboard.projection import StandingsProjection
@@ -114,7 +116,7 @@ class Stage:
         self.blobs = BlobStore(settings.blob_url)
         for name, text in (("admin", ADMIN), ("runner", RUNNER), ("master", "m" * 40)):
             (files / name).write_text(text)
-        self.vault = Vault(self.engine, files / "master")
+        self.vault = Vault(self.engine, KeySource(files / "master"))
         self.outbox = Outbox(gateway.tables.kernel.outbox, self.engine, store)
         audit = Audit(self.outbox)
         self.desk = Desk(store, self.engine, self.reader, self.blobs, self.vault, audit)
@@ -144,6 +146,7 @@ class Stage:
                 (grader, GradesProjection(outbox, store)),
                 (leaderboard, StandingsProjection(store)),
                 (gateway, AuditProjection()),
+                (gateway, SpendingProjection()),
             )
         ]
 
@@ -367,6 +370,7 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """The application, with every read model following its stream."""
     stage = Stage(store, settings, tmp_path)
+    await stage.vault.load_keys()
     stage.follow()
     try:
         yield stage

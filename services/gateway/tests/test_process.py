@@ -51,3 +51,67 @@ def _answers(base):
         return httpx.get(f"{base}/healthz").is_success
     except httpx.TransportError:
         return False
+
+
+def test_it_takes_its_master_key_from_a_command_and_counts_where_it_is_told_to(settings, tmp_path):
+    port, log = free_port(), tmp_path / "gateway.log"
+    (tmp_path / "token").write_text("hush-admin-token")
+    script = tmp_path / "kms.py"
+    script.write_text("print('hush-key-' * 5)")
+    environment = {
+        **os.environ,
+        "ASSAY_NATS_URL": settings.nats_url.get_secret_value(),
+        "ASSAY_DATABASE_URL": settings.database_url.get_secret_value(),
+        "ASSAY_BLOB_URL": settings.blob_url,
+        "ASSAY_HTTP_PORT": str(port),
+        "ASSAY_ADMIN_TOKEN_FILE": str(tmp_path / "token"),
+        "ASSAY_MASTER_KEY_COMMAND": f"{sys.executable} {script}",
+        "ASSAY_BILLING": "budget",
+        "ASSAY_BILLING_USD": "12.5",
+    }
+    base = f"http://127.0.0.1:{port}"
+    headers = {"Authorization": "Bearer hush-admin-token"}
+    with log.open("wb") as opened:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gateway"], env=environment, stderr=opened, stdout=opened
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while not _answers(base):
+            assert time.monotonic() < deadline, log.read_text()
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        with httpx.Client(base_url=f"{base}/api/v1", headers=headers, timeout=30) as client:
+            kept = client.put("/secrets/KEY", json={"value": "hush-value"})
+            assert kept.status_code == 200, kept.text
+            assert client.post("/secrets/rotate").json()["records"] == 1
+            shown = client.get("/billing").json()
+        assert (shown["mode"], shown["usd"]["left"]) == ("budget", 12.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert "hush" not in log.read_text()
+
+
+def test_it_does_not_start_where_the_command_gives_no_key_and_says_why(settings, tmp_path):
+    script = tmp_path / "kms.py"
+    script.write_text("import sys; print('hush'); sys.exit('hush: no such key')")
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway"],
+        env={
+            **os.environ,
+            "ASSAY_NATS_URL": settings.nats_url.get_secret_value(),
+            "ASSAY_DATABASE_URL": settings.database_url.get_secret_value(),
+            "ASSAY_BLOB_URL": settings.blob_url,
+            "ASSAY_MASTER_KEY_COMMAND": f"{sys.executable} {script}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "ASSAY_MASTER_KEY_COMMAND failed" in done.stderr
+    assert "hush" not in done.stderr + done.stdout

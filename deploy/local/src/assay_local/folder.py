@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from assay_local.process import ProcessRef
 
-_SECRETS = ("admin-token", "master-key", "runner-token", "nats-token")
+_MASTER_KEYS = "master-key"
+_SECRETS = ("admin-token", _MASTER_KEYS, "runner-token", "nats-token")
 _FOLDERS = ("logs", "nats", "blobs", "registry", "sandboxes")
 _POLL_SECONDS = 0.05
 
@@ -137,6 +138,20 @@ class DataFolder:
     def secret(self, name: str) -> str:
         """The value of one of the installation's secrets."""
         return (self.root / name).read_text()
+
+    def add_master_key(self) -> None:
+        """Make a master key that is newer than those there are, which go on opening secrets.
+
+        It is on the disk for good when this returns: secrets are kept under it from then on.
+        """
+        folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # of two at once, neither may lose the other's key
+            keys = self.secret(_MASTER_KEYS).strip()
+            _write_private(self.root / _MASTER_KEYS, f"{keys}\n{secrets.token_urlsafe(32)}\n")
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def log(self, program: str) -> Path:
         """The log file of a program."""

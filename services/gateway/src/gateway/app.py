@@ -1,10 +1,12 @@
 """Wiring of the gateway: the application, its parts, and the tasks that it runs in."""
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 from fastapi import FastAPI
 
+from assay_contracts.http import BillingMode
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
 from assay_kernel.blobs import BlobStore
 from assay_kernel.database import open_reader
@@ -12,6 +14,7 @@ from assay_kernel.service import Schema, Service, run_service
 from gateway import (
     audit_endpoints,
     benchmarks,
+    billing_endpoints,
     dead_letters,
     runs,
     sandboxes,
@@ -21,11 +24,17 @@ from gateway import (
 from gateway.access import Tokens
 from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
+from gateway.billing import Gate, OpenGate
+from gateway.billing_budget import BudgetGate
+from gateway.billing_estimates import Flat
+from gateway.billing_queries import Limits
+from gateway.billing_webhook import WebhookGate, read_secret
 from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
 from gateway.osmosis.router import serve_osmosis
+from gateway.master_keys import KeySource
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.openid import OpenIdProvider
@@ -33,6 +42,7 @@ from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
 from gateway.settings import GatewaySettings
+from gateway.spending_projection import SpendingProjection
 from gateway.tables import kernel, metadata
 from gateway.vault import Vault
 
@@ -103,6 +113,7 @@ def build_app(
         downloads.addressed,
         secret_endpoints.router,
         secret_endpoints.internal,
+        billing_endpoints.router,
         sandboxes.router,
         dead_letters.router,
         system.router,
@@ -131,10 +142,12 @@ async def wire(service: Service) -> None:
         engine=service.engine,
         reader=open_reader(settings.database_url, service.name),
         blobs=BlobStore(settings.blob_url),
-        vault=Vault(service.engine, settings.master_key_file),
+        vault=Vault(service.engine, _key_source(settings)),
         audit=Audit(service.outbox()),
     )
+    await desk.vault.load_keys()
     service.project(AuditProjection())
+    desk.gate = _gate(settings, desk, service)
     own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
     app = build_app(
@@ -143,6 +156,35 @@ async def wire(service: Service) -> None:
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
     service.tasks["export sweep"] = sweep_exports(desk.blobs)
+
+
+def _gate(settings: GatewaySettings, desk: Desk, service: Service) -> Gate:
+    """The billing gate; what is spent is counted only where it asks for that."""
+    flat = Flat(Decimal(str(settings.billing_slot_usd)), Decimal(str(settings.billing_slot_hours)))
+    url, secret = settings.billing_webhook_url, settings.billing_webhook_secret_file
+    if settings.billing is BillingMode.BUDGET:
+        service.project(SpendingProjection())
+        default = Limits.of(settings.billing_usd, settings.billing_sandbox_hours)
+        return BudgetGate(desk, service.engine, default, flat)
+    if settings.billing is BillingMode.WEBHOOK and url is not None and secret is not None:
+        return WebhookGate(
+            desk,
+            url.get_secret_value(),
+            read_secret(secret),
+            seconds=settings.billing_webhook_seconds,
+            unreachable=settings.billing_webhook_unreachable,
+            flat=flat,
+        )
+    return OpenGate()
+
+
+def _key_source(settings: GatewaySettings) -> KeySource:
+    command = settings.master_key_command
+    return KeySource(
+        file=settings.master_key_file,
+        command=None if command is None else command.get_secret_value(),
+        seconds=settings.master_key_seconds,
+    )
 
 
 def _openid(settings: GatewaySettings) -> OpenIdProvider | None:

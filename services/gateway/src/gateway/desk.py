@@ -36,6 +36,7 @@ from assay_kernel.event_store import (
 from assay_kernel.projection import wait_for_sequence
 from gateway import own_queries
 from gateway.audit import Audit
+from gateway.billing import Gate, OpenGate
 from gateway.domain import DecisionRefusedError
 from gateway.people.directory import Directory
 from gateway.problems import conflict, not_yet_there, too_large, unavailable
@@ -64,6 +65,7 @@ class Desk:
         self.vault = vault
         self.audit = audit
         self.directory = Directory(engine)
+        self.gate: Gate = OpenGate()
         self._engine = engine
         self._reader = reader.execution_options(isolation_level="REPEATABLE READ")
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem, ProblemCode
 from assay_contracts.run_config import ConfigIssue
 from assay_kernel.database import is_outage
-from gateway.vault import NoMasterKeyError
+from gateway.master_keys import NoMasterKeyError
 
 log = structlog.get_logger(__name__)
 

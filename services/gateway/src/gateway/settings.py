@@ -1,15 +1,18 @@
 """The settings of the gateway."""
 
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from assay_contracts.http import BillingMode
 from assay_contracts.identity import Role
+from assay_contracts.values import Money
 from assay_kernel.settings import KernelSettings
 
 
 class GatewaySettings(KernelSettings):
-    """Where the gateway listens, the files that hold its tokens and its master key, and whom it
+    """Where the gateway listens, the files that hold its tokens and its master keys, and whom it
     asks to sign people in (see `OpenIdProvider`)."""
 
     http_host: str = "127.0.0.1"
@@ -24,3 +27,31 @@ class GatewaySettings(KernelSettings):
     openid_name: str = "single sign-on"
     openid_workspace: str | None = None
     openid_role: Role = Role.MEMBER
+    master_key_command: SecretStr | None = None
+    master_key_seconds: float = Field(default=30.0, gt=0)
+    billing: BillingMode = BillingMode.OFF
+    billing_usd: Money | None = None
+    billing_sandbox_hours: Money | None = None
+    billing_slot_usd: Money = 1.0
+    billing_slot_hours: Money = 0.25
+    billing_webhook_url: SecretStr | None = None
+    billing_webhook_secret_file: Path | None = None
+    billing_webhook_seconds: float = Field(default=3.0, gt=0, le=60)
+    billing_webhook_unreachable: Literal["allow", "refuse"] = "refuse"
+
+    @field_validator("billing_webhook_url")
+    @classmethod
+    def _is_address(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not url.get_secret_value().startswith(("http://", "https://")):
+            raise ValueError("ASSAY_BILLING_WEBHOOK_URL must begin with http:// or https://")
+        return url
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        asked = (self.billing_webhook_url, self.billing_webhook_secret_file)
+        if self.billing is BillingMode.WEBHOOK and None in asked:
+            raise ValueError(
+                "ASSAY_BILLING=webhook needs ASSAY_BILLING_WEBHOOK_URL and "
+                "ASSAY_BILLING_WEBHOOK_SECRET_FILE"
+            )
+        return self

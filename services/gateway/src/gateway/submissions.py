@@ -16,6 +16,7 @@ from assay_contracts.values import BenchmarkPin, BenchmarkRules, SourceType, Syn
 from gateway import benchmark_queries, domain
 from gateway.access import Caller
 from gateway.benchmarks import unknown
+from gateway.billing import Opening, billed
 from gateway.desk import Desk
 from gateway.drafts import Draft, read_draft
 from gateway.moments import stamp
@@ -52,15 +53,17 @@ async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> tuple[RunSu
     except EventTooLargeError as error:
         message = "shorten env and extra_headers, or choose categories instead of names"
         raise too_large(f"{error}: {message}") from error
-    name = await desk.begin_run(asking.workspace, run, body.secrets, asking.user)
-    named = event.model_copy(update={"data": data.model_copy(update={"name": name})})
+    async with billed(desk.gate) as admit:
+        await admit(Opening.first(asking.workspace, asking.user, run, data))
+        name = await desk.begin_run(asking.workspace, run, body.secrets, asking.user)
+        named = event.model_copy(update={"data": data.model_copy(update={"name": name})})
 
-    def first(state: RunLifecycle) -> RunEvent:
-        if state.submitted is not None:
-            raise domain.DecisionRefusedError("the run was submitted already")
-        return named
+        def first(state: RunLifecycle) -> RunEvent:
+            if state.submitted is not None:
+                raise domain.DecisionRefusedError("the run was submitted already")
+            return named
 
-    return named, await desk.decide_on_run(asking.workspace, run, first)
+        return named, await desk.decide_on_run(asking.workspace, run, first)
 
 
 async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> Checked:

@@ -29,6 +29,7 @@ from assay_contracts.http import (
     AddBenchmark,
     BenchmarkDetail,
     BenchmarkEntry,
+    Billing,
     DeadLetterDetail,
     DeadLetterEntry,
     DownloadManifest,
@@ -52,10 +53,12 @@ from assay_contracts.http import (
     ResumeRun,
     RetriedRun,
     RetryRun,
+    RotatedKeys,
     RunDetail,
     RunEntry,
     SandboxList,
     SecretEntry,
+    SetBilling,
     SetSecret,
     StopRun,
     StoredEvent,
@@ -340,6 +343,21 @@ class AssayClient(PeopleApi):
     def delete_secret(self, name: str, *, scope: str = "user") -> None:
         """Forget a secret of the scope `user` or `workspace`."""
         self._transport.send("DELETE", f"secrets/{segment(name)}", query={"scope": scope})
+
+    def rotate_keys(self) -> RotatedKeys:
+        """Wrap every secret's own key under the newest master key; may take minutes."""
+        answer = self._transport.send("POST", "secrets/rotate", timeout_seconds=REPLAY_SECONDS)
+        return parsed(answer, RotatedKeys)
+
+    # Billing
+
+    def billing(self) -> Billing:
+        """The workspace's budget for the month, and what is left of it."""
+        return parsed(self._transport.get("billing"), Billing)
+
+    def set_billing(self, request: SetBilling) -> Billing:
+        """Set both limits of the workspace's months."""
+        return parsed(self._transport.send("PUT", "billing", request), Billing)
 
     # Dead letters
 

@@ -10,6 +10,7 @@ from assay_client.commands import (
     account,
     audit,
     benchmark,
+    billing,
     deadletter,
     download,
     evidence,
@@ -101,6 +102,7 @@ application.add_typer(leaderboard.commands, name="leaderboard")
 application.add_typer(sandbox.commands, name="sandbox")
 application.command()(system.replay)
 application.add_typer(secret.commands, name="secret")
+application.add_typer(billing.commands, name="billing")
 application.add_typer(deadletter.commands, name="deadletter")
 application.command()(account.login)
 application.command()(account.logout)

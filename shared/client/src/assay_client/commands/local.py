@@ -39,6 +39,16 @@ def down(data: DataFolder = None) -> None:
     raise typer.Exit(int(_local("down").down(_folder(data))))
 
 
+def new_master_key(data: Path) -> None:
+    """Make a newer master key in the data folder of this machine.
+
+    Raises:
+        typer.Exit: there could none be made; the reason is told.
+    """
+    if code := int(_local("new_master_key").new_master_key(data)):
+        raise typer.Exit(code)
+
+
 def demo(
     data: DataFolder = None,
     port: Port = DEFAULT_PORT,

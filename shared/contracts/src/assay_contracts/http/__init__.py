@@ -21,6 +21,15 @@ from assay_contracts.http.downloads import (
     TableFormat,
     WantedFile,
 )
+from assay_contracts.http.billing import (
+    Billing,
+    BillingAmount,
+    BillingAnswer,
+    BillingEstimate,
+    BillingMode,
+    BillingQuestion,
+    SetBilling,
+)
 from assay_contracts.http.events import EventPage, LogLine, LogPage, StoredEvent
 from assay_contracts.http.explanations import (
     ExplainedAttempt,
@@ -98,7 +107,13 @@ from assay_contracts.http.runs import (
     StopRun,
     SubmitRun,
 )
-from assay_contracts.http.secrets import ClaimSecrets, SealedSecrets, SecretEntry, SetSecret
+from assay_contracts.http.secrets import (
+    ClaimSecrets,
+    RotatedKeys,
+    SealedSecrets,
+    SecretEntry,
+    SetSecret,
+)
 from assay_contracts.http.system import (
     DeadLetterDetail,
     DeadLetterEntry,
@@ -123,6 +138,12 @@ __all__ = [
     "AuditPage",
     "BenchmarkDetail",
     "BenchmarkEntry",
+    "Billing",
+    "BillingAmount",
+    "BillingAnswer",
+    "BillingEstimate",
+    "BillingMode",
+    "BillingQuestion",
     "CategoryEntry",
     "CategoryMeasures",
     "CauseCount",
@@ -182,6 +203,7 @@ __all__ = [
     "ResumeRun",
     "RetriedRun",
     "RetryRun",
+    "RotatedKeys",
     "RowDifference",
     "RunDetail",
     "RunEntry",
@@ -191,6 +213,7 @@ __all__ = [
     "SealedSecrets",
     "SecretEntry",
     "ServiceStatus",
+    "SetBilling",
     "SetMember",
     "SetSecret",
     "SignIn",
