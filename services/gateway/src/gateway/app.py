@@ -33,8 +33,8 @@ from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
-from gateway.osmosis.router import serve_osmosis
 from gateway.master_keys import KeySource
+from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.openid import OpenIdProvider

@@ -9,6 +9,15 @@ from assay_contracts.http.benchmarks import (
     TaskRow,
     TaskSetEntry,
 )
+from assay_contracts.http.billing import (
+    Billing,
+    BillingAmount,
+    BillingAnswer,
+    BillingEstimate,
+    BillingMode,
+    BillingQuestion,
+    SetBilling,
+)
 from assay_contracts.http.downloads import (
     MOST_URLS,
     DownloadFile,
@@ -20,15 +29,6 @@ from assay_contracts.http.downloads import (
     MakeDownloadUrls,
     TableFormat,
     WantedFile,
-)
-from assay_contracts.http.billing import (
-    Billing,
-    BillingAmount,
-    BillingAnswer,
-    BillingEstimate,
-    BillingMode,
-    BillingQuestion,
-    SetBilling,
 )
 from assay_contracts.http.events import EventPage, LogLine, LogPage, StoredEvent
 from assay_contracts.http.explanations import (
