@@ -23,6 +23,8 @@ from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
 from gateway.boundary import Boundary
 from gateway.desk import Desk
+from gateway.live import endpoints as live_endpoints
+from gateway.live.feed import Live
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
@@ -80,6 +82,7 @@ def build_app(
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
     app.state.public_url = public_url
+    app.state.live = Live(desk.store, closing)
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -88,6 +91,7 @@ def build_app(
     for router in (
         benchmarks.router,
         runs.router,
+        live_endpoints.router,
         secret_endpoints.router,
         secret_endpoints.internal,
         sandboxes.router,

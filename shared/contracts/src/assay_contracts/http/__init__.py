@@ -9,7 +9,13 @@ from assay_contracts.http.benchmarks import (
     TaskRow,
     TaskSetEntry,
 )
-from assay_contracts.http.events import EventPage, LogLine, LogPage, StoredEvent
+from assay_contracts.http.events import (
+    EventPage,
+    LogLine,
+    LogPage,
+    StoredEvent,
+    WorkspaceEventPage,
+)
 from assay_contracts.http.explanations import (
     ExplainedAttempt,
     ExplainedTry,
@@ -190,4 +196,5 @@ __all__ = [
     "VerifiedAgent",
     "Whoami",
     "WorkspaceEntry",
+    "WorkspaceEventPage",
 ]

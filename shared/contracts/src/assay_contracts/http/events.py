@@ -21,6 +21,18 @@ class EventPage(Resource):
     next_after: int | None
 
 
+class WorkspaceEventPage(Resource):
+    """Events of a workspace's streams by the time they were stored.
+
+    `position` is where the page ends: what happens later comes after it. `next_after` is the same
+    where there is more already.
+    """
+
+    items: list[StoredEvent]
+    position: str
+    next_after: str | None
+
+
 class LogLine(Resource):
     """One line of a run's log."""
 
