@@ -20,6 +20,7 @@ class Told:
     """
 
     stream: str
+    subject: str
     sequence: int
     workspace: str
     about: str
@@ -36,6 +37,7 @@ def told(message: StoredMessage) -> Told:
     place = {"sequence": message.sequence, "subject": message.subject, "event": event}
     return Told(
         stream=message.stream,
+        subject=message.subject,
         sequence=message.sequence,
         workspace=parts[1],
         about=parts[2] if len(parts) > 2 else "",
