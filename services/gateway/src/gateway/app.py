@@ -25,6 +25,7 @@ from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.live import endpoints as live_endpoints
 from gateway.live.feed import Live
+from gateway.mcp.server import serve_mcp
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
@@ -106,6 +107,7 @@ def build_app(
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
     app.include_router(system.health)
+    serve_mcp(app)
     return app
 
 
