@@ -1,9 +1,12 @@
 """The workspace's events: exact over every reconnect, kept apart, ended when a right is lost."""
 
 import asyncio
+import os
 import random
+import sys
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
@@ -374,3 +377,39 @@ async def test_positions_are_read_as_they_are_written():
     assert position.at(RUNS, 3) == position
     assert str(position.at(RUNS, 13)) == "runs:13,benchmarks:5"
     assert orjson.dumps(str(Position.read("benchmarks:4", [RUNS, BENCHMARKS], "after")))
+
+
+async def test_the_command_follows_a_workspace(stage, served, tmp_path):
+    client, _ = served
+    await stage.add_benchmark()
+    run = await stage.submit()
+    command = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("assay"),
+        *("events", "--after", "0", "--limit", "7", "--json"),
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "ASSAY_SERVER": str(client.base_url.copy_with(path="/")),
+            "ASSAY_TOKEN": stage.admin_token,
+        },
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        first = orjson.loads(await command.stdout.readline())
+        await stage.decide(run["id"], "queued", "started")
+        rest = [orjson.loads(line) async for line in command.stdout]
+        assert await command.wait() == 0
+    told = [first, *rest]
+    assert [(one["subject"], one["sequence"]) for one in told[-2:]] == (await everything(stage))[
+        1:3
+    ]
+    assert [one["event"]["type"] for one in told] == [
+        "added",
+        "sync-started",
+        "tasks-synced",
+        "synced",
+        "submitted",
+        "queued",
+        "started",
+    ]
+    assert told[-1]["id"] == "runs:3,benchmarks:4"

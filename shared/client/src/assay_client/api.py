@@ -5,15 +5,22 @@ refuses, `ServerUnreachableError` where nobody listens, and `NoAnswerError` wher
 breaks. A `ref` is a key, a name or an id.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
 from httpx_sse import ServerSentEvent
 
-from assay_client.errors import InvalidInputError, UnexpectedAnswerError
+from assay_client.errors import (
+    ApiError,
+    AssayError,
+    InvalidInputError,
+    NoAnswerError,
+    UnexpectedAnswerError,
+)
 from assay_client.settings import (
     DEFAULT_WORKSPACE,
     ClientSettings,
@@ -54,12 +61,44 @@ from assay_contracts.http import (
     StoredEvent,
     SubmitRun,
     SystemStatus,
+    WorkspaceEvent,
+    WorkspaceEventPage,
 )
+from assay_contracts.problems import Problem
 from assay_contracts.values import CauseClass, Outcome
 
 REPLAY_SECONDS = 3660.0
+_PROBLEM = "problem"
+"""The type of the event that says why the server ends a live stream."""
 """How long a replay may take: it folds every event there ever was. The server waits an hour for a
 service; a minute more lets it say which one did not answer."""
+
+
+@dataclass(frozen=True)
+class WantedEvents:
+    """Which events of a workspace are meant; nothing named means all but those of `audit`."""
+
+    types: Sequence[str] = ()
+    run: str | None = None
+    benchmark: str | None = None
+    streams: Sequence[str] = ()
+
+    def query(self) -> dict[str, str | Sequence[str] | None]:
+        """As the API asks for them."""
+        return {
+            "type": self.types or None,
+            "run": self.run,
+            "benchmark": self.benchmark,
+            "stream": self.streams or None,
+        }
+
+
+@dataclass(frozen=True)
+class LiveEvent:
+    """An event with the position after it; without one, a sign that the server is there."""
+
+    position: str
+    event: WorkspaceEvent | None
 
 
 class AssayClient:
@@ -266,6 +305,27 @@ class AssayClient:
         path = f"runs/{_segment(ref)}/retry"
         return parsed(self._transport.send("POST", path, request or RetryRun()), RetriedRun)
 
+    # The workspace's events
+
+    def events(
+        self, wanted: WantedEvents, *, after: str | None = None, limit: int | None = None
+    ) -> WorkspaceEventPage:
+        """Events of the workspace as they are stored, from the beginning or after a position."""
+        query = {**wanted.query(), "after": after, "limit": limit}
+        return parsed(self._transport.get("events", query), WorkspaceEventPage)
+
+    @contextmanager
+    def live_events(
+        self, wanted: WantedEvents, *, after: str | None = None
+    ) -> Iterator[Iterator[LiveEvent]]:
+        """Events of the workspace as they happen, from now on or after a position.
+
+        Entering the `with` connects. It raises `NoAnswerError` where the stream breaks, and can
+        then be resumed from the last position.
+        """
+        with self._transport.live("events", after, wanted.query()) as events:
+            yield (LiveEvent(one.id, _placed(one) if one.data else None) for one in events)
+
     # Secrets
 
     def secrets(self, *, limit: int | None = None, offset: int | None = None) -> Page[SecretEntry]:
@@ -338,7 +398,22 @@ def _segment(ref: str) -> str:
 
 
 def _stored(event: ServerSentEvent) -> StoredEvent:
+    if event.event == _PROBLEM:
+        raise _ended(event)
     try:
         return StoredEvent.model_validate_json(event.data)
     except ValueError as error:
         raise UnexpectedAnswerError("the server streamed something that is no event") from error
+
+
+def _placed(event: ServerSentEvent) -> WorkspaceEvent:
+    return WorkspaceEvent(id=event.id, **_stored(event).model_dump())
+
+
+def _ended(event: ServerSentEvent) -> AssayError:
+    """Why the server ended a stream: one that can be resumed has broken, and no more."""
+    try:
+        refused = ApiError.of(Problem.model_validate_json(event.data))
+    except ValueError:
+        return UnexpectedAnswerError("the server ended the stream, and did not say why")
+    return NoAnswerError(refused.title, refused.detail) if refused.is_temporary else refused

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 from assay_client.commands import (
     benchmark,
     deadletter,
+    events,
     evidence,
     importing,
     leaderboard,
@@ -92,6 +93,7 @@ application.add_typer(benchmark.commands, name="benchmark")
 application.add_typer(run.commands, name="run")
 application.add_typer(leaderboard.commands, name="leaderboard")
 application.add_typer(sandbox.commands, name="sandbox")
+application.command()(events.events)
 application.command()(system.replay)
 application.add_typer(secret.commands, name="secret")
 application.add_typer(deadletter.commands, name="deadletter")

@@ -8,7 +8,7 @@ from pydantic import StringConstraints
 from starlette.responses import Response
 
 from assay_contracts.events import AnyBenchmarkEvent, AnyRunEvent
-from assay_contracts.http import StoredEvent, WorkspaceEventPage
+from assay_contracts.http import WorkspaceEvent, WorkspaceEventPage
 from assay_contracts.identity import Permission
 from assay_contracts.run_config import ConfigIssue
 from gateway import run_queries
@@ -136,7 +136,12 @@ async def events(
     position = position or Position.start(wanted.streams)
     found = await live.archive.passage(wanted, position, limit)
     return WorkspaceEventPage(
-        items=[StoredEvent.model_validate_json(one.text) for one in found.events],
+        items=[
+            WorkspaceEvent(
+                id=str(place), sequence=one.sequence, subject=one.subject, event=one.event
+            )
+            for place, one in found.events
+        ],
         position=str(found.position),
         next_after=str(found.position) if found.has_more else None,
     )

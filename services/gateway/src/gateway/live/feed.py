@@ -87,9 +87,8 @@ class Live:
             has_more = True
             while has_more and not self._closing.is_set():
                 passage = await self.archive.passage(wanted, position, _PASSAGE)
-                for event in passage.events:
-                    position = position.at(event.stream, event.sequence)
-                    yield position, event
+                for step in passage.events:
+                    yield step
                 position, has_more = passage.position, passage.has_more
             if not listener.has_lost:
                 return

@@ -17,9 +17,9 @@ _READING_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Passage:
-    """Wanted events after a position; `position` is where they end, and whether there is more."""
+    """Wanted events, each with the position after it; where they end, and whether there is more."""
 
-    events: Sequence[Told]
+    events: Sequence[tuple[Position, Told]]
     position: Position
     has_more: bool
 
@@ -42,12 +42,12 @@ class Archive:
                 for stream in wanted.streams
             ]
         merged = list(heapq.merge(*stretches, key=lambda one: (one.stored_at, one.stream)))
-        position, events = after, []
+        position, events = after, list[tuple[Position, Told]]()
         for message in merged[:limit]:
             event = told(message)
             position = position.at(event.stream, event.sequence)
             if wanted.takes(event):
-                events.append(event)
+                events.append((position, event))
         return Passage(events, position, has_more=len(merged) > limit)
 
     async def _stretch(

@@ -14,6 +14,7 @@ from assay_contracts.http.events import (
     LogLine,
     LogPage,
     StoredEvent,
+    WorkspaceEvent,
     WorkspaceEventPage,
 )
 from assay_contracts.http.explanations import (
@@ -196,5 +197,6 @@ __all__ = [
     "VerifiedAgent",
     "Whoami",
     "WorkspaceEntry",
+    "WorkspaceEvent",
     "WorkspaceEventPage",
 ]

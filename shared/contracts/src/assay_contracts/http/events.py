@@ -21,6 +21,12 @@ class EventPage(Resource):
     next_after: int | None
 
 
+class WorkspaceEvent(StoredEvent):
+    """An event of a workspace; `id` is the place in all of its streams to go on after."""
+
+    id: str
+
+
 class WorkspaceEventPage(Resource):
     """Events of a workspace's streams by the time they were stored.
 
@@ -28,7 +34,7 @@ class WorkspaceEventPage(Resource):
     where there is more already.
     """
 
-    items: list[StoredEvent]
+    items: list[WorkspaceEvent]
     position: str
     next_after: str | None
 
