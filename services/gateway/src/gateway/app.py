@@ -33,7 +33,10 @@ from gateway.boundary import Boundary
 from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
+from gateway.live import endpoints as live_endpoints
+from gateway.live.feed import Live
 from gateway.master_keys import KeySource
+from gateway.mcp.server import serve_mcp
 from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
@@ -101,6 +104,7 @@ def build_app(
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
     app.state.public_url, app.state.openid = public_url, openid
+    app.state.live = Live(desk.store, closing)
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -111,6 +115,7 @@ def build_app(
         runs.router,
         downloads.router,
         downloads.addressed,
+        live_endpoints.router,
         secret_endpoints.router,
         secret_endpoints.internal,
         billing_endpoints.router,
@@ -129,6 +134,7 @@ def build_app(
     app.include_router(accounts.router)
     app.include_router(single_sign_on.router)
     serve_osmosis(app)
+    serve_mcp(app)
     return app
 
 

@@ -41,6 +41,7 @@ from gateway.downloads.endpoints import BYTES
 from gateway.downloads.ranges import Served, serve
 from gateway.explanations import Manifest, agent_named, explain, manifest
 from gateway.imports import import_run, take_results
+from gateway.live.standing import StandingNow
 from gateway.moments import stamp
 from gateway.paging import LARGEST_SEQUENCE, After, Limit, Offset, page
 from gateway.problems import not_found
@@ -192,6 +193,7 @@ async def events(
     request: Request,
     asking: Reading,
     desk: DeskNow,
+    standing: StandingNow,
     after: After = 0,
     limit: Limit = 200,
     last_event_id: LastEventId = None,
@@ -200,12 +202,12 @@ async def events(
     async with desk.reading() as connection:
         run = (await find(connection, asking.workspace, ref))["id"]
     if "text/event-stream" in request.headers.get("accept", ""):
-        return await run_events.live(
+        return await run_events.live_run(
+            request.app.state.live,
             desk.store,
-            asking.workspace,
+            standing,
             run,
             after=after if last_event_id is None else last_event_id,
-            closing=request.app.state.closing,
         )
     return await run_events.event_page(desk.store, asking.workspace, run, after=after, limit=limit)
 

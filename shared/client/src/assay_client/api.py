@@ -16,7 +16,12 @@ from uuid import UUID
 from httpx_sse import ServerSentEvent
 
 from assay_client.api_people import PeopleApi
-from assay_client.errors import UnexpectedAnswerError
+from assay_client.errors import (
+    ApiError,
+    AssayError,
+    NoAnswerError,
+    UnexpectedAnswerError,
+)
 from assay_client.segments import segment
 from assay_client.settings import (
     ClientSettings,
@@ -65,15 +70,47 @@ from assay_contracts.http import (
     SubmitRun,
     SystemStatus,
     TableFormat,
+    WorkspaceEvent,
+    WorkspaceEventPage,
 )
+from assay_contracts.problems import Problem
 from assay_contracts.values import CauseClass, Outcome
 
 REPLAY_SECONDS = 3660.0
+_PROBLEM = "problem"
+"""The type of the event that says why the server ends a live stream."""
 """How long a replay may take: it folds every event there ever was. The server waits an hour for a
 service; a minute more lets it say which one did not answer."""
 
 RENDER_SECONDS = 600.0
 """How long a list of files may take: tables and log of a large run are rendered for it."""
+
+
+@dataclass(frozen=True)
+class WantedEvents:
+    """Which events of a workspace are meant; nothing named means all but those of `audit`."""
+
+    types: Sequence[str] = ()
+    run: str | None = None
+    benchmark: str | None = None
+    streams: Sequence[str] = ()
+
+    def query(self) -> dict[str, str | Sequence[str] | None]:
+        """As the API asks for them."""
+        return {
+            "type": self.types or None,
+            "run": self.run,
+            "benchmark": self.benchmark,
+            "stream": self.streams or None,
+        }
+
+
+@dataclass(frozen=True)
+class LiveEvent:
+    """An event with the position after it; without one, a sign that the server is there."""
+
+    position: str
+    event: WorkspaceEvent | None
 
 
 @dataclass(frozen=True)
@@ -327,6 +364,27 @@ class AssayClient(PeopleApi):
             begins_at = first if response.status_code == HTTPStatus.PARTIAL_CONTENT else 0
             yield Fetched(begins_at, response.iter_bytes())
 
+    # The workspace's events
+
+    def events(
+        self, wanted: WantedEvents, *, after: str | None = None, limit: int | None = None
+    ) -> WorkspaceEventPage:
+        """Events of the workspace as they are stored, from the beginning or after a position."""
+        query = {**wanted.query(), "after": after, "limit": limit}
+        return parsed(self._transport.get("events", query), WorkspaceEventPage)
+
+    @contextmanager
+    def live_events(
+        self, wanted: WantedEvents, *, after: str | None = None
+    ) -> Iterator[Iterator[LiveEvent]]:
+        """Events of the workspace as they happen, from now on or after a position.
+
+        Entering the `with` connects. It raises `NoAnswerError` where the stream breaks, and can
+        then be resumed from the last position.
+        """
+        with self._transport.live("events", after, wanted.query()) as events:
+            yield (LiveEvent(one.id, _placed(one) if one.data else None) for one in events)
+
     # Secrets
 
     def secrets(self, *, limit: int | None = None, offset: int | None = None) -> Page[SecretEntry]:
@@ -406,7 +464,22 @@ class AssayClient(PeopleApi):
 
 
 def _stored(event: ServerSentEvent) -> StoredEvent:
+    if event.event == _PROBLEM:
+        raise _ended(event)
     try:
         return StoredEvent.model_validate_json(event.data)
     except ValueError as error:
         raise UnexpectedAnswerError("the server streamed something that is no event") from error
+
+
+def _placed(event: ServerSentEvent) -> WorkspaceEvent:
+    return WorkspaceEvent(id=event.id, **_stored(event).model_dump())
+
+
+def _ended(event: ServerSentEvent) -> AssayError:
+    """Why the server ended a stream: one that can be resumed has broken, and no more."""
+    try:
+        refused = ApiError.of(Problem.model_validate_json(event.data))
+    except ValueError:
+        return UnexpectedAnswerError("the server ended the stream, and did not say why")
+    return NoAnswerError(refused.title, refused.detail) if refused.is_temporary else refused

@@ -13,6 +13,7 @@ from assay_client.commands import (
     billing,
     deadletter,
     download,
+    events,
     evidence,
     importing,
     leaderboard,
@@ -100,6 +101,7 @@ application.add_typer(benchmark.commands, name="benchmark")
 application.add_typer(run.commands, name="run")
 application.add_typer(leaderboard.commands, name="leaderboard")
 application.add_typer(sandbox.commands, name="sandbox")
+application.command()(events.events)
 application.command()(system.replay)
 application.add_typer(secret.commands, name="secret")
 application.add_typer(billing.commands, name="billing")

@@ -33,7 +33,7 @@ _SILENCE_SECONDS = 60.0
 _CONNECTION_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 _SHORTEST_SECRET = 4  # a shorter one would blot out half of every message
 
-Query = Mapping[str, str | int | None]
+Query = Mapping[str, str | int | Sequence[str] | None]
 
 
 class Transport:
@@ -107,7 +107,9 @@ class Transport:
             return self._http.get(path).is_success
 
     @contextmanager
-    def live(self, path: str, after: int | None) -> Iterator[Iterator[httpx_sse.ServerSentEvent]]:
+    def live(
+        self, path: str, after: int | str | None, query: Query | None = None
+    ) -> Iterator[Iterator[httpx_sse.ServerSentEvent]]:
         """Server-Sent Events from after the event with the id `after`.
 
         Raises:
@@ -124,6 +126,7 @@ class Transport:
                 self._http,
                 "GET",
                 f"{API}/{path}",
+                params=_present(query),
                 headers=headers,
                 timeout=_timeout(_SILENCE_SECONDS),
             ) as source,
@@ -180,7 +183,7 @@ class Transport:
         on=_CONNECTION_ERRORS, attempts=3, wait_initial=0.1, wait_max=1.0, wait_jitter=0.1
     )
     def _get_with_retries(
-        self, path: str, query: dict[str, str | int], timeout_seconds: float
+        self, path: str, query: dict[str, str | int | Sequence[str]], timeout_seconds: float
     ) -> httpx.Response:
         return self._http.get(
             path, params=query, headers=self._identity, timeout=_timeout(timeout_seconds)
@@ -217,7 +220,7 @@ def parsed[Answer](response: httpx.Response, shape: type[Answer]) -> Answer:
         ) from error
 
 
-def _present(query: Query | None) -> dict[str, str | int]:
+def _present(query: Query | None) -> dict[str, str | int | Sequence[str]]:
     return {name: value for name, value in (query or {}).items() if value is not None}
 
 

@@ -30,7 +30,14 @@ from assay_contracts.http.downloads import (
     TableFormat,
     WantedFile,
 )
-from assay_contracts.http.events import EventPage, LogLine, LogPage, StoredEvent
+from assay_contracts.http.events import (
+    EventPage,
+    LogLine,
+    LogPage,
+    StoredEvent,
+    WorkspaceEvent,
+    WorkspaceEventPage,
+)
 from assay_contracts.http.explanations import (
     ExplainedAttempt,
     ExplainedTry,
@@ -235,4 +242,6 @@ __all__ = [
     "WantedFile",
     "Whoami",
     "WorkspaceEntry",
+    "WorkspaceEvent",
+    "WorkspaceEventPage",
 ]
