@@ -16,7 +16,7 @@ from assay_contracts.run_events import RunEvent
 from assay_kernel.cursor import Cursor, StoredMessage, read_stored
 from assay_kernel.event_store import EventStore, lifecycle_filter
 
-_LAST_TYPES = {"finished", "failed", "stopped"}
+_LAST_TYPES = {"finished", "failed", "stopped", "deleted"}
 _FIRST_TYPES = {"submitted", "reopened"}
 _HEARTBEAT_SECONDS = 10
 _BATCH = 200

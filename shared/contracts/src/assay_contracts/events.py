@@ -27,6 +27,7 @@ from assay_contracts.run_events import (
     AttemptStarted,
     ResultGraded,
     ResultIngested,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -51,6 +52,7 @@ AnyRunEvent = Annotated[
     | RunReopened
     | RunPaused
     | RunResumed
+    | RunDeleted
     | AttemptStarted
     | AttemptRetried
     | ResultIngested
