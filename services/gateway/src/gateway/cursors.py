@@ -38,6 +38,16 @@ class Place:
     total: int
 
 
+def require_one_beginning(cursor: str | None, offset: int) -> None:
+    """A page begins after a cursor or after an offset.
+
+    Raises:
+        ProblemError: both are given.
+    """
+    if cursor is not None and offset:
+        raise refused("and an offset cannot be given together")
+
+
 def write_cursor(question: Sequence[object], place: Place) -> str:
     """The cursor after `place` of the list that `question` asked for.
 

@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assay_contracts.http import Page, ResultRow, ResultSort
 from assay_contracts.run_events import Durations, Usage
 from assay_contracts.values import CauseClass, Outcome
-from gateway.cursors import Place, read_cursor, write_cursor
+from gateway.cursors import Place, read_cursor, require_one_beginning, write_cursor
 from gateway.read_models import agent_metrics, results, tasks, tries
 
 _AGENT, _TASK, _ATTEMPT = results.c.agent, results.c.task, results.c.attempt
@@ -76,7 +76,7 @@ class Wanted:
         if self.category is not None:
             found.append(results.c.category == self.category)
         if self.task is not None:
-            found.append(self.task == _TASK)
+            found.append(results.c.task == self.task)
         if self.search:
             found.append(_TASK.icontains(self.search, autoescape=True))
         return found
@@ -104,6 +104,7 @@ async def list_results(
     Raises:
         ProblemError: the cursor is none, or one of other filters or another order.
     """
+    require_one_beginning(cursor, offset)
     question = [run["id"], *astuple(wanted)]
     place = None if cursor is None else _read_place(cursor, question, wanted.sort)
     if place is None:

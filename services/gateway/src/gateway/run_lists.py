@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assay_contracts.http import Page, RunEntry
 from assay_contracts.labels import NO_MODEL
 from assay_contracts.values import RunStatus
-from gateway.cursors import Place, read_cursor, refused, write_cursor
+from gateway.cursors import Place, read_cursor, refused, require_one_beginning, write_cursor
 from gateway.read_models import runs
 from gateway.run_queries import entries_of
 
@@ -80,6 +80,7 @@ async def list_runs(
     Raises:
         ProblemError: the cursor is none, or one of other filters.
     """
+    require_one_beginning(cursor, offset)
     question = [workspace, *astuple(wanted)]
     mine = [runs.c.workspace == workspace, *wanted.conditions]
     query = select(runs).where(*mine)

@@ -75,6 +75,11 @@ def stopping(run: RunEntry, _: Frame) -> Iterator[RenderableType]:
         yield text(f"{run.name} is stopping; the results that are there stay")
 
 
+def deleted(ref: str) -> Iterator[RenderableType]:
+    """What a deletion led to."""
+    yield text(f"{ref} is deleted; its events stay, and its name stays taken")
+
+
 def pausing(run: RunEntry, frame: Frame) -> Iterator[RenderableType]:
     """What a request to pause or to resume led to."""
     if not run.pauses:
@@ -243,10 +248,12 @@ def result_list(page: Page[ResultRow], agents: Sequence[AgentRow]) -> Iterator[R
     if not page.items:
         yield text("No results yet")
         return
-    drawn = table("Task", ">Agent", ">Attempt", ">Try", "Outcome", "Cause", ">Reward", ">Time")
+    headings = (">Reward", ">Time", ">Cost", ">Tokens")
+    drawn = table("Task", "Category", ">Agent", ">Attempt", ">Try", "Outcome", "Cause", *headings)
     for row in page.items:
         drawn.add_row(
             text(row.task),
+            text(row.category or values.MISSING),
             text(row.agent),
             text(row.attempt),
             text(row.try_number),
@@ -254,6 +261,8 @@ def result_list(page: Page[ResultRow], agents: Sequence[AgentRow]) -> Iterator[R
             text(row.cause.value if row.cause else values.MISSING),
             text(values.MISSING if row.reward is None else f"{row.reward:g}"),
             text(values.seconds(row.seconds)),
+            text(values.cost(row.usage.cost_usd)),
+            text(values.tokens(row.usage.tokens)),
         )
     yield drawn
     yield from more(page)
