@@ -18,7 +18,7 @@ from assay_contracts.labels import agent_label
 from assay_contracts.run_config import Agent
 from assay_contracts.run_events import SubmittedData
 from assay_contracts.values import Outcome, RunStatus
-from gateway.forecasts import Past, Total, share_kept_busy, total_of, total_to_come
+from gateway.forecasts import FEWEST, Past, Total, share_kept_busy, total_of, total_to_come
 from gateway.read_models import runs, tries
 
 LATEST_RUNS = 10
@@ -113,6 +113,8 @@ def _why_not(label: str, history: History, told: Mapping[str, Past], what: str) 
     if history.results == 0:
         return f"{label} has no result on this benchmark yet"
     count = sum(one.results for one in told.values())
+    if count >= FEWEST:
+        return f"the past results of {label} that {what} are on one task, and others may differ"
     return f"{count} of the {history.results} past results of {label} {what}, and two are needed"
 
 

@@ -8,7 +8,7 @@ sum of log-normal probability distributions in scatter transmission systems").
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean, variance
 
 from assay_contracts.http import Forecast
@@ -31,15 +31,17 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A total that is to come: its mean and variance, and how many past results say so."""
+    """A total that is to come: its mean and variance, how many past results say so, and with how
+    many degrees of freedom the variance is known."""
 
     mean: float
     variance: float
     results: int
+    freedom: int
 
     def over(self, parts: float) -> "Total":
         """The total shared by so many, such as sandboxes that work at the same time."""
-        return Total(self.mean / parts, self.variance / parts**2, self.results)
+        return replace(self, mean=self.mean / parts, variance=self.variance / parts**2)
 
     def forecast(self) -> Forecast:
         """Median and interval."""
@@ -47,7 +49,7 @@ class Total:
             return Forecast(median=0.0, low=0.0, high=0.0, results=self.results)
         spread = math.sqrt(math.log1p(self.variance / self.mean**2))
         centre = math.log(self.mean) - spread**2 / 2
-        half = NormalDist().inv_cdf((1 + COVERAGE) / 2) * spread
+        half = _quantile_of_t((1 + COVERAGE) / 2, self.freedom) * spread
         return Forecast(
             median=math.exp(centre),
             low=math.exp(centre - half),
@@ -62,15 +64,31 @@ def total_of(totals: Sequence[Total]) -> Total:
         mean=math.fsum(one.mean for one in totals),
         variance=math.fsum(one.variance for one in totals),
         results=sum(one.results for one in totals),
+        freedom=min(one.freedom for one in totals),
     )
 
 
-def total_to_come(past: Mapping[str, Past], tasks: Sequence[str], attempts: int) -> Total | None:
-    """What `attempts` results on each of `tasks` will take; None from fewer than two past ones.
+def _quantile_of_t(chance: float, freedom: int) -> float:
+    """The quantile of Student's distribution, by the expansion 26.7.5 of Abramowitz and Stegun,
+    Handbook of Mathematical Functions: within 0.1% from 5 degrees of freedom, short of the true
+    one below."""
+    z = NormalDist().inv_cdf(chance)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return math.fsum(term / freedom**power for power, term in enumerate(terms))
 
-    A task with two results or more is taken as it was; any other as one more task of the kind that
-    was seen. Both the results' own spread and that of what was estimated from them are in the
-    variance: for a known task the error of its mean, for the others that of the mean over tasks.
+
+def total_to_come(past: Mapping[str, Past], tasks: Sequence[str], attempts: int) -> Total | None:
+    """What `attempts` results on each of `tasks` will take; None where nobody can tell: from fewer
+    than two past results, or from one task what others take.
+
+    A task with two results or more is taken as it was; any other as one more of the tasks that were
+    seen. In the variance are the results' own spread, how much tasks differ where one is not known,
+    and how far off the means are that all this rests on.
 
     Args:
         past: what results took, by task; tasks that are not asked for say what others may take.
@@ -78,33 +96,35 @@ def total_to_come(past: Mapping[str, Past], tasks: Sequence[str], attempts: int)
         attempts: how many results each of them will have.
     """
     seen = sum(one.results for one in past.values())
-    if seen < FEWEST:
-        return None
     known = [past[task] for task in tasks if task in past and past[task].results >= FEWEST]
+    others = len(tasks) - len(known)
+    if seen < FEWEST or (others and len(past) < FEWEST):
+        return None
     mean = math.fsum(attempts * one.mean for one in known)
     spread = math.fsum(one.variance * (attempts + attempts**2 / one.results) for one in known)
-    others = attempts * (len(tasks) - len(known))
+    freedom = sum(one.results - 1 for one in known)
     if others:
-        pool = _pooled(list(past.values()), seen)
-        mean += others * pool.mean
-        spread += others * pool.variance + others**2 * _variance_of_mean(list(past.values()), pool)
-    return Total(mean, spread, seen)
+        freedom = len(past) - 1
+        means = [one.mean for one in past.values()]
+        within, between = _spreads(list(past.values()))
+        mean += others * attempts * fmean(means)
+        spread += others * (attempts * within + attempts**2 * between)
+        spread += (others * attempts) ** 2 * variance(means) / len(means)
+    return Total(mean, spread, seen, freedom)
 
 
-def _pooled(past: Sequence[Past], seen: int) -> Past:
-    """All results as if they were of one task."""
-    mean = math.fsum(one.results * one.mean for one in past) / seen
-    squares = math.fsum(
-        (one.results - 1) * one.variance + one.results * (one.mean - mean) ** 2 for one in past
-    )
-    return Past(seen, mean, squares / (seen - 1))
+def _spreads(past: Sequence[Past]) -> tuple[float, float]:
+    """The variance of results on one task, and that of the tasks' own means.
 
-
-def _variance_of_mean(past: Sequence[Past], pool: Past) -> float:
-    """How far the mean over tasks may be off: results of one task are not independent ones."""
-    if len(past) < FEWEST:
-        return pool.variance / pool.results
-    return max(variance(one.mean for one in past) / len(past), pool.variance / pool.results)
+    By the method of moments: the means that were seen differ by both. Where no task has two
+    results the two cannot be told apart, and all is taken to be between tasks, which errs to the
+    wide side.
+    """
+    repeated = sum(one.results - 1 for one in past)
+    squares = math.fsum((one.results - 1) * one.variance for one in past)
+    within = squares / repeated if repeated else 0.0
+    by_chance = within * fmean(1 / one.results for one in past)
+    return within, max(0.0, variance(one.mean for one in past) - by_chance)
 
 
 def share_kept_busy(measured: Sequence[float]) -> float:
