@@ -224,7 +224,7 @@ def results(
             write_json(page)
             return
         legend = client.run_agents(run)
-        show(lambda _: result_list(page, legend))
+        show(lambda frame: result_list(page, legend, frame))
 
 
 @commands.command()

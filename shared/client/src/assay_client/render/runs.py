@@ -243,17 +243,20 @@ def _outcome(row: ResultRow) -> str:
     return row.outcome.value if row.outcome else "no verdict"
 
 
-def result_list(page: Page[ResultRow], agents: Sequence[AgentRow]) -> Iterator[RenderableType]:
-    """Results slot by slot; `agents` gives the numbers a legend."""
+def result_list(
+    page: Page[ResultRow], agents: Sequence[AgentRow], frame: Frame
+) -> Iterator[RenderableType]:
+    """Results slot by slot, without what they took where there is little room; `agents` gives the
+    numbers a legend."""
     if not page.items:
-        yield text("No results yet")
+        yield text("No results yet" if page.total_count == 0 else "No more results")
         return
-    headings = (">Reward", ">Time", ">Cost", ">Tokens")
-    drawn = table("Task", "Category", ">Agent", ">Attempt", ">Try", "Outcome", "Cause", *headings)
+    wide = () if frame.is_narrow else (">Cost", ">Tokens", "Category")
+    headings = (">Agent", ">Attempt", ">Try", "Outcome", "Cause", ">Reward", ">Time")
+    drawn = table("Task", *headings, *wide)
     for row in page.items:
-        drawn.add_row(
+        cells = [
             text(row.task),
-            text(row.category or values.MISSING),
             text(row.agent),
             text(row.attempt),
             text(row.try_number),
@@ -261,9 +264,14 @@ def result_list(page: Page[ResultRow], agents: Sequence[AgentRow]) -> Iterator[R
             text(row.cause.value if row.cause else values.MISSING),
             text(values.MISSING if row.reward is None else f"{row.reward:g}"),
             text(values.seconds(row.seconds)),
-            text(values.cost(row.usage.cost_usd)),
-            text(values.tokens(row.usage.tokens)),
-        )
+        ]
+        if wide:
+            cells += [
+                text(values.cost(row.usage.cost_usd)),
+                text(values.tokens(row.usage.tokens)),
+                text(row.category or values.MISSING),
+            ]
+        drawn.add_row(*cells)
     yield drawn
     yield from more(page)
     for agent in agents:

@@ -27,7 +27,7 @@ class SubmitRun(Request):
 
 
 class Forecast(Resource):
-    """A total that is to come: its median, and an interval that holds it with a chance of 95%.
+    """A total that is to come: its median, and an interval that is meant to hold it 19 times of 20.
 
     `results` says from how many past results it was drawn.
     """
