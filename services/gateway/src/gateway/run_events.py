@@ -18,7 +18,7 @@ from gateway.live.standing import Standing
 from gateway.live.told import as_stored
 from gateway.live.wanted import RUNS, Wanted
 
-_LAST_TYPES = {"finished", "failed", "stopped"}
+_LAST_TYPES = {"finished", "failed", "stopped", "deleted"}
 _FIRST_TYPES = {"submitted", "reopened"}
 
 

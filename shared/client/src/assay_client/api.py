@@ -8,6 +8,7 @@ breaks. A `ref` is a key, a name or an id.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self
@@ -29,9 +30,10 @@ from assay_client.settings import (
     checked_token,
     checked_workspace,
 )
-from assay_client.transport import Transport, parsed
+from assay_client.transport import Query, Transport, parsed
 from assay_contracts.http import (
     AddBenchmark,
+    AgentRow,
     BenchmarkDetail,
     BenchmarkEntry,
     Billing,
@@ -54,17 +56,21 @@ from assay_contracts.http import (
     PauseRun,
     Replay,
     ReplayReport,
+    ResultDetail,
     ResultRow,
+    ResultSort,
     ResumeRun,
     RetriedRun,
     RetryRun,
     RotatedKeys,
     RunDetail,
     RunEntry,
+    RunPreview,
     SandboxList,
     SecretEntry,
     SetBilling,
     SetSecret,
+    SortOrder,
     StopRun,
     StoredEvent,
     SubmitRun,
@@ -74,11 +80,12 @@ from assay_contracts.http import (
     WorkspaceEventPage,
 )
 from assay_contracts.problems import Problem
-from assay_contracts.values import CauseClass, Outcome
+from assay_contracts.values import CauseClass, Outcome, RunStatus
 
-REPLAY_SECONDS = 3660.0
 _PROBLEM = "problem"
 """The type of the event that says why the server ends a live stream."""
+
+REPLAY_SECONDS = 3660.0
 """How long a replay may take: it folds every event there ever was. The server waits an hour for a
 service; a minute more lets it say which one did not answer."""
 
@@ -229,11 +236,44 @@ class AssayClient(PeopleApi):
         secrets = tuple(request.secrets.values())
         return parsed(self._transport.send("POST", "runs", request, secrets=secrets), RunEntry)
 
+    def validate_run(self, request: SubmitRun) -> RunPreview:
+        """What a submission would lead to, and what it is likely to take; nothing is done."""
+        secrets = tuple(request.secrets.values())
+        sent = self._transport.send("POST", "runs/validate", request, secrets=secrets)
+        return parsed(sent, RunPreview)
+
     def runs(
-        self, *, limit: int = 50, offset: int = 0, benchmark: str | None = None
+        self,
+        *,
+        limit: int = 50,
+        offset: int | None = None,
+        cursor: str | None = None,
+        benchmark: str | None = None,
+        statuses: Sequence[RunStatus] = (),
+        submitter: str | None = None,
+        harness: str | None = None,
+        model: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        search: str | None = None,
     ) -> Page[RunEntry]:
-        """Runs of the workspace, or those on one benchmark; the newest first."""
-        query = {"limit": limit, "offset": offset, "benchmark": benchmark}
+        """Runs of the workspace that fit every filter; the newest first.
+
+        `since` is the first moment of submission that is meant, `until` the first that is not.
+        """
+        query: Query = {
+            "limit": limit,
+            "offset": offset,
+            "cursor": cursor,
+            "benchmark": benchmark,
+            "status": list(statuses),
+            "submitter": submitter,
+            "harness": harness,
+            "model": model,
+            "since": None if since is None else since.isoformat(),
+            "until": None if until is None else until.isoformat(),
+            "search": search,
+        }
         return parsed(self._transport.get("runs", query), Page[RunEntry])
 
     def run(self, ref: str) -> RunDetail:
@@ -244,22 +284,46 @@ class AssayClient(PeopleApi):
         self,
         ref: str,
         *,
-        agent: int | None = None,
-        outcome: Outcome | None = None,
-        cause: CauseClass | None = None,
+        agents: Sequence[int] = (),
+        outcomes: Sequence[Outcome] = (),
+        causes: Sequence[CauseClass] = (),
+        category: str | None = None,
+        task: str | None = None,
+        search: str | None = None,
+        sort: ResultSort | None = None,
+        order: SortOrder | None = None,
         limit: int = 50,
-        offset: int = 0,
+        offset: int | None = None,
+        cursor: str | None = None,
     ) -> Page[ResultRow]:
-        """Results of a run, one for each slot; those of one agent, outcome or cause where asked."""
-        query = {
-            "agent": agent,
-            "outcome": outcome,
-            "cause": cause,
+        """Results of a run, one for each slot, that fit every filter."""
+        query: Query = {
+            "agent": list(agents),
+            "outcome": list(outcomes),
+            "cause": list(causes),
+            "category": category,
+            "task": task,
+            "search": search,
+            "sort": sort,
+            "order": order,
             "limit": limit,
             "offset": offset,
+            "cursor": cursor,
         }
         path = f"runs/{segment(ref)}/results"
         return parsed(self._transport.get(path, query), Page[ResultRow])
+
+    def run_result(self, ref: str, slot: UUID) -> ResultDetail:
+        """One result of a run with every try of its slot."""
+        return parsed(self._transport.get(f"runs/{segment(ref)}/results/{slot}"), ResultDetail)
+
+    def run_agents(self, ref: str) -> list[AgentRow]:
+        """The agents of a run with their measures."""
+        return parsed(self._transport.get(f"runs/{segment(ref)}/agents"), list[AgentRow])
+
+    def delete_run(self, ref: str, *, reason: str | None = None) -> None:
+        """Delete a run that has ended; its events stay, and its name stays taken."""
+        self._transport.send("DELETE", f"runs/{segment(ref)}", query={"reason": reason})
 
     def explain(self, ref: str, *, agent: str, task: str) -> Explanation:
         """What an agent's score on a task rests on."""

@@ -33,7 +33,8 @@ _SILENCE_SECONDS = 60.0
 _CONNECTION_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 _SHORTEST_SECRET = 4  # a shorter one would blot out half of every message
 
-Query = Mapping[str, str | int | Sequence[str] | None]
+Value = str | int | Sequence[str] | Sequence[int]
+Query = Mapping[str, Value | None]
 
 
 class Transport:
@@ -183,7 +184,7 @@ class Transport:
         on=_CONNECTION_ERRORS, attempts=3, wait_initial=0.1, wait_max=1.0, wait_jitter=0.1
     )
     def _get_with_retries(
-        self, path: str, query: dict[str, str | int | Sequence[str]], timeout_seconds: float
+        self, path: str, query: dict[str, Value], timeout_seconds: float
     ) -> httpx.Response:
         return self._http.get(
             path, params=query, headers=self._identity, timeout=_timeout(timeout_seconds)
@@ -220,7 +221,7 @@ def parsed[Answer](response: httpx.Response, shape: type[Answer]) -> Answer:
         ) from error
 
 
-def _present(query: Query | None) -> dict[str, str | int | Sequence[str]]:
+def _present(query: Query | None) -> dict[str, Value]:
     return {name: value for name, value in (query or {}).items() if value is not None}
 
 

@@ -23,6 +23,7 @@ from assay_contracts.run_events import (
     AttemptStarted,
     ResultGraded,
     ResultIngested,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -89,7 +90,12 @@ def _happened(event: Event) -> str:
             return f"{queued.expected_results:,} results to come"
         case RunFinished(data=finished):
             return f"{finished.scored:,} scored, {finished.errored:,} errored"
-        case RunStopRequested(data=why) | RunStopped(data=why) | RunFailed(data=why):
+        case (
+            RunStopRequested(data=why)
+            | RunStopped(data=why)
+            | RunFailed(data=why)
+            | RunDeleted(data=why)
+        ):
             return f"{why.reason} ({event.actor})"
         case RunPaused(data=paused):
             end = f" until {_clock(paused.until)}" if paused.until else ""
