@@ -104,6 +104,20 @@ def _happened(event: Event) -> str:
             return f"{_part(resumed.agent)}: {resumed.reason} ({event.actor})"
         case RunReopened(data=reopened):
             return f"{values.plural(len(reopened.slots), 'slot')}: {reopened.reason}"
+        case AttemptStarted() | AttemptRetried() | ResultIngested() | ResultGraded():
+            return _happened_to_slot(event)
+        case BenchmarkEvent():
+            return _happened_to_benchmark(event)
+        case Acted(data=acted):
+            return f"{event.actor}: {acted.act} {acted.target}"
+        case _:
+            return ""
+
+
+def _happened_to_slot(
+    event: AttemptStarted | AttemptRetried | ResultIngested | ResultGraded,
+) -> str:
+    match event:
         case AttemptStarted(data=started):
             place = f"on {started.runner} in {started.environment}"
             return f"{_slot(started.slot)} try {started.try_number} {place}"
@@ -118,12 +132,6 @@ def _happened(event: Event) -> str:
             reason = f": {graded.reason}" if graded.reason else ""
             outcome = f"{graded.outcome.value}{cause}{reason}"
             return f"{_slot(graded.slot)} try {graded.try_number} {outcome}"
-        case BenchmarkEvent():
-            return _happened_to_benchmark(event)
-        case Acted(data=acted):
-            return f"{event.actor}: {acted.act} {acted.target}"
-        case _:
-            return ""
 
 
 def _happened_to_benchmark(event: BenchmarkEvent) -> str:
