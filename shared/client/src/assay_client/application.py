@@ -95,5 +95,6 @@ application.add_typer(sandbox.commands, name="sandbox")
 application.command()(system.replay)
 application.add_typer(secret.commands, name="secret")
 application.add_typer(deadletter.commands, name="deadletter")
+application.add_typer(local.nats, name="nats")
 
 __all__ = ["application", "evidence", "importing", "stream"]
