@@ -23,6 +23,14 @@ WITH_SCHEMA = tuple(service for service in SERVICES if service != "sandbox-runne
 
 _GROUP = "assay_service"
 
+_SQL_LIMITS = (
+    "CONNECTION LIMIT 20",
+    "SET temp_file_limit = '256MB'",
+    "SET statement_timeout = '10min'",
+    "SET default_transaction_read_only = on",
+)
+"""What holds for people's queries whatever the gateway asks for, which may be less."""
+
 _HAND_OVER = """
 DO $$
 DECLARE
@@ -105,6 +113,8 @@ def provision_database(address: str, passwords: Mapping[str, str]) -> None:
         _run(connection, "GRANT {} TO {}", _GROUP, READER_ROLE)
         _run(connection, "GRANT {} TO {} WITH INHERIT FALSE", READER_ROLE, role_of("gateway"))
         _run(connection, "GRANT CONNECT ON DATABASE {} TO {}", connection.info.dbname, SQL_ROLE)
+        for limit in _SQL_LIMITS:
+            _run(connection, f"ALTER ROLE {{}} {limit}", SQL_ROLE)
         connection.execute(sql.SQL(_CLOSE_CATALOGUE).format(group=sql.SQL(_GROUP)))
 
 

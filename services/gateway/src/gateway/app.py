@@ -4,12 +4,13 @@ import asyncio
 from typing import Any
 
 from fastapi import FastAPI
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
 from assay_kernel.blobs import BlobStore
 from assay_kernel.database import open_reader
 from assay_kernel.service import Schema, Service, run_service
-from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints, system
+from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints, sql, system
 from gateway.access import Tokens
 from gateway.boundary import Boundary
 from gateway.desk import Desk
@@ -17,6 +18,8 @@ from gateway.problems import answer_problems
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
 from gateway.settings import GatewaySettings
+from gateway.sql_queries import SqlDesk, SqlLimits
+from gateway.sql_views import make_views
 from gateway.tables import kernel, metadata
 from gateway.vault import Vault
 
@@ -55,9 +58,14 @@ def _as_problems(answers: dict[str, Any]) -> None:
 
 
 def build_app(
-    desk: Desk, tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
+    desk: Desk,
+    tokens: Tokens,
+    closing: asyncio.Event,
+    *,
+    sql_desk: SqlDesk | None = None,
+    public_url: str | None = None,
 ) -> FastAPI:
-    """The application, over parts that the caller keeps."""
+    """The application, over parts that the caller keeps; no queries without `sql_desk`."""
     app = GatewayApp(
         title="Assay",
         version="1",
@@ -67,6 +75,7 @@ def build_app(
         servers=None if public_url is None else [{"url": public_url}],
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, tokens, closing
+    app.state.sql = sql_desk
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -79,6 +88,7 @@ def build_app(
         secret_endpoints.internal,
         sandboxes.router,
         dead_letters.router,
+        sql.router,
         system.router,
     ):
         app.include_router(router, prefix="/api/v1", responses=errors)
@@ -100,9 +110,20 @@ async def wire(service: Service) -> None:
     )
     tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
-    app = build_app(desk, tokens, closing, public_url=settings.public_url)
+    sql_desk = await _sql_desk(service.engine, settings)
+    app = build_app(desk, tokens, closing, sql_desk=sql_desk, public_url=settings.public_url)
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+
+
+async def _sql_desk(engine: AsyncEngine, settings: GatewaySettings) -> SqlDesk | None:
+    if settings.sql_database_url is None:
+        return None
+    await make_views(engine)
+    limits = SqlLimits(
+        settings.sql_seconds, settings.sql_rows, settings.sql_bytes, settings.sql_at_once
+    )
+    return SqlDesk(engine, settings.sql_database_url, limits)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""The gateway's own tables: names that runs have taken, and secrets, encrypted."""
+"""The gateway's own tables: names of runs, secrets, encrypted, and sessions that query."""
 
-from sqlalchemy import Column, DateTime, LargeBinary, Table, Text, Uuid
+from sqlalchemy import Column, DateTime, Integer, LargeBinary, Table, Text, Uuid
 
 from assay_kernel.tables import kernel_tables, service_metadata
 
@@ -29,4 +29,12 @@ secrets = Table(
     Column("created_at", DateTime(timezone=True), nullable=False),
     Column("updated_at", DateTime(timezone=True), nullable=False),
     Column("updated_by", Text, nullable=False),
+)
+
+sql_sessions = Table(
+    "sql_sessions",
+    metadata,
+    Column("pid", Integer, primary_key=True, autoincrement=False, doc="of the server's process"),
+    Column("workspace", Text, nullable=False, doc="whose rows the session sees"),
+    Column("since", DateTime(timezone=True), nullable=False),
 )

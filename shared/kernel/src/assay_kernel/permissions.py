@@ -229,15 +229,17 @@ def server_authorization(passwords: Mapping[str, str]) -> str:
         passwords: of each user by name, in the clear or as bcrypt hashes.
     """
     users = [
-        {
-            "user": user,
-            "password": password,
-            "permissions": {
-                "publish": {"allow": list(permissions_of(user).publish)},
-                "subscribe": {"allow": list(permissions_of(user).subscribe)},
-                "allow_responses": {"max": 1, "expires": _ANSWER_WITHIN},
-            },
-        }
+        {"user": user, "password": password, "permissions": _in_words_of_the_server(user)}
         for user, password in passwords.items()
     ]
     return f"authorization: {json.dumps({'users': users}, indent=2)}\n"
+
+
+def _in_words_of_the_server(user: str) -> Mapping[str, object]:
+    permissions = permissions_of(user)
+    answers = {"allow_responses": {"max": 1, "expires": _ANSWER_WITHIN}}
+    return {
+        "publish": {"allow": list(permissions.publish)},
+        "subscribe": {"allow": list(permissions.subscribe)},
+        **({} if user == OPERATOR else answers),
+    }

@@ -61,6 +61,7 @@ from assay_contracts.http.runs import (
     SubmitRun,
 )
 from assay_contracts.http.secrets import ClaimSecrets, SealedSecrets, SecretEntry, SetSecret
+from assay_contracts.http.sql import SqlAnswer, SqlColumn, SqlQuery
 from assay_contracts.http.system import (
     DeadLetterDetail,
     DeadLetterEntry,
@@ -130,6 +131,9 @@ __all__ = [
     "ServiceStatus",
     "SetSecret",
     "Spend",
+    "SqlAnswer",
+    "SqlColumn",
+    "SqlQuery",
     "Standing",
     "StopRun",
     "StoredEvent",
