@@ -210,9 +210,11 @@ def _in_words_of_the_server(error: psycopg.Error, *, before: int | None = None) 
     if told.message_primary is None or error.sqlstate is None:
         raise unavailable("the database does not answer; try again in a moment") from error
     log.info("sql-refused", sqlstate=error.sqlstate)
+    message = told.message_primary
     details: dict[str, object] = {"sqlstate": error.sqlstate}
     if before is not None and told.statement_position is not None:
-        details["position"] = max(int(told.statement_position) - before, 1)
+        position = max(int(told.statement_position) - before, 1)
+        message, details["position"] = f"{message}, at character {position}", position
     if told.message_hint:
         details["hint"] = told.message_hint
-    return _refused(told.message_primary, **details)
+    return _refused(message, **details)

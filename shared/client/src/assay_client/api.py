@@ -50,6 +50,8 @@ from assay_contracts.http import (
     SandboxList,
     SecretEntry,
     SetSecret,
+    SqlAnswer,
+    SqlQuery,
     StopRun,
     StoredEvent,
     SubmitRun,
@@ -302,6 +304,10 @@ class AssayClient:
             "POST", f"deadletters/{letter}/redrive", timeout_seconds=REPLAY_SECONDS
         )
         return parsed(answer, DeadLetterEntry)
+
+    def sql(self, asked: SqlQuery) -> SqlAnswer:
+        """The rows of a query over the workspace's read models."""
+        return parsed(self._transport.send("POST", "sql", asked), SqlAnswer)
 
     # The system
 

@@ -16,6 +16,7 @@ from assay_client.commands import (
     run,
     sandbox,
     secret,
+    sql,
     stream,
     system,
 )
@@ -93,6 +94,7 @@ application.add_typer(run.commands, name="run")
 application.add_typer(leaderboard.commands, name="leaderboard")
 application.add_typer(sandbox.commands, name="sandbox")
 application.command()(system.replay)
+application.command()(sql.sql)
 application.add_typer(secret.commands, name="secret")
 application.add_typer(deadletter.commands, name="deadletter")
 application.add_typer(local.nats, name="nats")
