@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import nats
@@ -21,6 +21,7 @@ from assay_contracts.commands import SERVICES
 from assay_kernel.cursor import read_stored
 from assay_kernel.event_store import EventStore
 from assay_kernel.permissions import OPERATOR, USERS, inbox_prefix
+from assay_kernel.streams import ensure_streams
 from assay_local.commands import nats_permissions
 from assay_local.embedded import free_port, nats_program, start_program
 from assay_local.provision import provision_streams
@@ -150,21 +151,29 @@ def _refusal(verb: str, subject: str) -> str:
     return f'permissions violation for {verb} to "{subject}"'.lower()
 
 
+@contextmanager
+def _running(folder: Path, users: Users, passwords: Mapping[str, str] | None) -> Iterator[None]:
+    program = nats_program(folder, users.port, passwords)
+    process = start_program(program, folder / "log")
+    try:
+        while not program.is_ready():
+            assert process.poll() is None, (folder / "log").read_text()
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(10)
+
+
 @pytest.fixture(scope="module")
 def users() -> Iterator[Users]:
     """A nats-server as `assay up` starts it, with its streams."""
-    with tempfile.TemporaryDirectory(prefix="assay-test-") as kept:
-        users = Users(free_port())
-        program = nats_program(Path(kept), users.port, users.passwords)
-        process = start_program(program, Path(kept) / "log")
-        try:
-            while not program.is_ready():
-                assert process.poll() is None, (Path(kept) / "log").read_text()
-            provision_streams(users.url(OPERATOR))
-            yield users
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(10)
+    users = Users(free_port())
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-test-") as kept,
+        _running(Path(kept), users, users.passwords),
+    ):
+        provision_streams(users.url(OPERATOR))
+        yield users
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -275,6 +284,20 @@ async def test_the_operator_may_do_everything(users):
             await session.client.publish(subject, b"{}")
         assert [(await heard.next_msg(5)).subject for _ in subjects] == subjects
         await session.client.jetstream().add_stream(StreamConfig(name="OTHER", subjects=["x"]))
+
+
+async def test_what_was_stored_before_there_were_users_stays(tmp_path):
+    users = Users(free_port())
+    with _running(tmp_path, users, None):
+        client = await nats.connect(f"nats://127.0.0.1:{users.port}")
+        await ensure_streams(client.jetstream(), replicas=1)
+        await client.jetstream().publish("runs.w.r.lifecycle.submitted", b"an old event")
+        await client.close()
+    with _running(tmp_path, users, users.passwords):
+        await asyncio.to_thread(provision_streams, users.url(OPERATOR))
+        async with users.connected("leaderboard") as session:
+            stored = await EventStore(session.client).message("RUNS", 1)
+    assert stored == ("runs.w.r.lifecycle.submitted", b"an old event")
 
 
 def test_the_command_prints_what_a_server_of_your_own_needs(capsys, tmp_path):

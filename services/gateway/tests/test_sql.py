@@ -382,6 +382,25 @@ async def test_every_view_has_rows_of_the_workspace_that_asks_and_no_other(sql, 
         assert await sql.rows(f"SELECT count(*) FROM {view.name}", workspace="empty") == [[0]]
 
 
+async def test_a_session_that_is_ended_or_refused_is_no_mistake_of_who_asks(sql, postgres_url):
+    asking = asyncio.create_task(sql.ask("SELECT count(*) FROM generate_series(1, 100000000000)"))
+    ended = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'assay-sql' AND query LIKE 'FETCH%'"
+    )
+    with psycopg.connect(postgres_url, autocommit=True) as superuser:
+        async with asyncio.timeout(LIMITS.seconds):
+            while not superuser.execute(ended).fetchall():
+                await asyncio.sleep(0.01)
+        answers = [await asking]
+        superuser.execute("ALTER ROLE assay_sql NOLOGIN")
+        try:
+            answers.append(await sql.ask("SELECT 1"))
+        finally:
+            superuser.execute("ALTER ROLE assay_sql LOGIN")
+    assert [(one.status_code, one.json()["code"]) for one in answers] == [(503, "UNAVAILABLE")] * 2
+
+
 async def test_a_session_that_the_gateway_has_not_noted_sees_nothing(sql, two):
     with psycopg.connect(sql.address.get_secret_value()) as connection:
         for view in VIEWS:

@@ -21,4 +21,4 @@ class GatewaySettings(KernelSettings):
     sql_seconds: float = Field(default=5.0, gt=0, le=600)
     sql_rows: int = Field(default=10_000, ge=1, le=1_000_000)
     sql_bytes: int = Field(default=10 * 1024 * 1024, ge=1024, le=1024**3)
-    sql_at_once: int = Field(default=4, ge=1, le=100)
+    sql_at_once: int = Field(default=4, ge=1, le=20)

@@ -31,6 +31,9 @@ MAX_COLUMNS = 100
 MAX_ROW_BYTES = 1024 * 1024
 _BATCH = 50  # rows; all of them may be as large as they get
 _WAIT_SECONDS = 5.0
+_ENDED = "57P"
+"""PostgreSQL's codes for a session that it ended, or a server that goes down."""
+
 _DECLARED = 'DECLARE "asked" CURSOR FOR '
 
 log = structlog.get_logger(__name__)
@@ -111,16 +114,7 @@ class SqlDesk:
     @asynccontextmanager
     async def _session(self, workspace: str) -> AsyncIterator[psycopg.AsyncConnection]:
         """A session for one query, known to the database as one of the workspace."""
-        session = await psycopg.AsyncConnection.connect(
-            self._address.get_secret_value(),
-            application_name="assay-sql",
-            connect_timeout=10,
-            options=(
-                f"-c search_path={SCHEMA} -c default_transaction_read_only=on"
-                f" -c statement_timeout={round(self._limits.seconds * 1000)}"
-                " -c work_mem=16MB -c max_parallel_workers_per_gather=0 -c jit=off"
-            ),
-        )
+        session = await self._connect()
         pid = session.info.backend_pid
         try:
             await self._note(pid, workspace)
@@ -128,6 +122,22 @@ class SqlDesk:
         finally:
             await session.close()
             await self._forget(pid)
+
+    async def _connect(self) -> psycopg.AsyncConnection:
+        try:
+            return await psycopg.AsyncConnection.connect(
+                self._address.get_secret_value(),
+                application_name="assay-sql",
+                connect_timeout=10,
+                options=(
+                    f"-c search_path={SCHEMA} -c default_transaction_read_only=on"
+                    f" -c statement_timeout={round(self._limits.seconds * 1000)}"
+                    " -c work_mem=16MB -c max_parallel_workers_per_gather=0 -c jit=off"
+                ),
+            )
+        except psycopg.OperationalError as error:
+            log.warning("sql-unavailable", error=str(error))
+            raise _away() from error
 
     async def _note(self, pid: int, workspace: str) -> None:
         """Whatever stands there of an earlier session of the same number is overwritten."""
@@ -204,11 +214,15 @@ def _refused(message: str, **details: object) -> ProblemError:
     return ProblemError(ProblemCode.VALIDATION, 422, str(issue), issues=[issue], details=details)
 
 
+def _away() -> ProblemError:
+    return unavailable("the database does not answer; try again in a moment")
+
+
 def _in_words_of_the_server(error: psycopg.Error, *, before: int | None = None) -> ProblemError:
     """PostgreSQL's own message; `position` counts characters of the query, from 1."""
     told = error.diag
-    if told.message_primary is None or error.sqlstate is None:
-        raise unavailable("the database does not answer; try again in a moment") from error
+    if told.message_primary is None or (error.sqlstate or _ENDED).startswith(_ENDED):
+        return _away()
     log.info("sql-refused", sqlstate=error.sqlstate)
     message = told.message_primary
     details: dict[str, object] = {"sqlstate": error.sqlstate}
