@@ -206,8 +206,8 @@ def _reading(stream: str) -> Sequence[str]:
         f"{_API}.CONSUMER.DELETE.{stream}.*",
         f"{_API}.STREAM.MSG.GET.{stream}",
         f"$JS.FC.{stream}.>",
-        # Readers acknowledge nothing. But a reply subject that may not be published to anyway is
-        # one that the server remembers as an answer that is due, for each message.
+        # Readers acknowledge nothing; but what may be published to anyway, the server need not keep
+        # as the subject of an answer that is due, once for each message.
         f"$JS.ACK.{stream}.>",
     )
 
