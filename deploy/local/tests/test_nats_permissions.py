@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import get_args
 
 import nats
 import pytest
@@ -18,9 +19,10 @@ from nats.errors import TimeoutError as NoAnswerError
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 
 from assay_contracts.commands import SERVICES
+from assay_contracts.events import AnyBenchmarkEvent, AnyRunEvent
 from assay_kernel.cursor import read_stored
 from assay_kernel.event_store import EventStore
-from assay_kernel.permissions import OPERATOR, USERS, inbox_prefix
+from assay_kernel.permissions import DUTIES, OPERATOR, USERS, inbox_prefix, subjects_of
 from assay_kernel.streams import ensure_streams
 from assay_local.commands import nats_permissions
 from assay_local.embedded import free_port, nats_program, start_program
@@ -174,6 +176,15 @@ def users() -> Iterator[Users]:
     ):
         provision_streams(users.url(OPERATOR))
         yield users
+
+
+def test_every_event_there_is_has_somebody_who_may_tell_it():
+    kinds = [
+        kind for union in (AnyRunEvent, AnyBenchmarkEvent) for kind in get_args(get_args(union)[0])
+    ]
+    told = {subjects_of(kind).rpartition(".")[2] for kind in kinds}
+    assert {subject.rpartition(".")[2] for subject, tellers in MAY_TELL.items() if tellers} >= told
+    assert {kind for duties in DUTIES.values() for kind in duties.tells} == set(kinds)
 
 
 @pytest.mark.parametrize("service", SERVICES)
