@@ -302,6 +302,7 @@ class Stage:
         try_number: int = 1,
         seconds: float = 1.2,
         graded: Fields | None = None,
+        workspace: str = "default",
         **ingested: Any,
     ) -> UUID:
         """A try that ended and, with an `outcome`, its verdict; returns the slot's id."""
@@ -311,6 +312,7 @@ class Stage:
         told = ResultIngested.model_validate(
             envelope(
                 run=UUID(run),
+                workspace=workspace,
                 data={
                     **which,
                     "runner": "stand-in",
@@ -329,6 +331,7 @@ class Stage:
             verdict = ResultGraded.model_validate(
                 envelope(
                     run=UUID(run),
+                    workspace=workspace,
                     data={
                         **which,
                         "outcome": outcome,

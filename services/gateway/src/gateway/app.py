@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from fastapi import FastAPI
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assay_contracts.http import BillingMode
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
@@ -19,6 +20,7 @@ from gateway import (
     runs,
     sandboxes,
     secret_endpoints,
+    sql,
     system,
 )
 from gateway.access import Tokens
@@ -46,6 +48,8 @@ from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
 from gateway.settings import GatewaySettings
 from gateway.spending_projection import SpendingProjection
+from gateway.sql_queries import SqlDesk, SqlLimits
+from gateway.sql_views import make_views
 from gateway.tables import kernel, metadata
 from gateway.vault import Vault
 
@@ -90,10 +94,11 @@ def build_app(
     own_tokens: Tokens,
     closing: asyncio.Event,
     *,
+    sql_desk: SqlDesk | None = None,
     public_url: str | None = None,
     openid: OpenIdProvider | None = None,
 ) -> FastAPI:
-    """The application, over parts that the caller keeps."""
+    """The application, over parts that the caller keeps; no queries without `sql_desk`."""
     app = GatewayApp(
         title="Assay",
         version="1",
@@ -105,6 +110,7 @@ def build_app(
     app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
     app.state.public_url, app.state.openid = public_url, openid
     app.state.live = Live(desk.store, closing)
+    app.state.sql = sql_desk
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -121,6 +127,7 @@ def build_app(
         billing_endpoints.router,
         sandboxes.router,
         dead_letters.router,
+        sql.router,
         system.router,
         audit_endpoints.router,
         workspaces.router,
@@ -157,7 +164,12 @@ async def wire(service: Service) -> None:
     own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
     app = build_app(
-        desk, own_tokens, closing, public_url=settings.public_url, openid=_openid(settings)
+        desk,
+        own_tokens,
+        closing,
+        sql_desk=await _sql_desk(service.engine, settings),
+        public_url=settings.public_url,
+        openid=_openid(settings),
     )
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
@@ -204,6 +216,16 @@ def _openid(settings: GatewaySettings) -> OpenIdProvider | None:
         workspace=settings.openid_workspace,
         role=settings.openid_role,
     )
+
+
+async def _sql_desk(engine: AsyncEngine, settings: GatewaySettings) -> SqlDesk | None:
+    if settings.sql_database_url is None:
+        return None
+    await make_views(engine)
+    limits = SqlLimits(
+        settings.sql_seconds, settings.sql_rows, settings.sql_bytes, settings.sql_at_once
+    )
+    return SqlDesk(engine, settings.sql_database_url, limits)
 
 
 def main() -> None:

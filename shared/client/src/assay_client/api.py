@@ -71,6 +71,8 @@ from assay_contracts.http import (
     SetBilling,
     SetSecret,
     SortOrder,
+    SqlAnswer,
+    SqlQuery,
     StopRun,
     StoredEvent,
     SubmitRun,
@@ -500,6 +502,10 @@ class AssayClient(PeopleApi):
             "POST", f"deadletters/{letter}/redrive", timeout_seconds=REPLAY_SECONDS
         )
         return parsed(answer, DeadLetterEntry)
+
+    def sql(self, asked: SqlQuery) -> SqlAnswer:
+        """The rows of a query over the workspace's read models."""
+        return parsed(self._transport.send("POST", "sql", asked), SqlAnswer)
 
     # The system
 

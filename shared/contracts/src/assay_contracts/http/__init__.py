@@ -130,6 +130,7 @@ from assay_contracts.http.secrets import (
     SecretEntry,
     SetSecret,
 )
+from assay_contracts.http.sql import SqlAnswer, SqlColumn, SqlQuery
 from assay_contracts.http.system import (
     DeadLetterDetail,
     DeadLetterEntry,
@@ -243,6 +244,9 @@ __all__ = [
     "SignIn",
     "SortOrder",
     "Spend",
+    "SqlAnswer",
+    "SqlColumn",
+    "SqlQuery",
     "Standing",
     "StartDeviceLogin",
     "StopRun",
