@@ -10,7 +10,7 @@ import pytest
 from assay_local.folder import DataFolder, FolderError, HeldError, Running, RunningProgram
 from assay_local.process import ProcessRef
 
-SECRETS = ("admin-token", "master-key", "runner-token", "nats-token")
+SECRETS = ("admin-token", "master-key", "runner-token")
 
 
 def _mode(path) -> int:
@@ -41,6 +41,17 @@ def test_of_master_keys_that_are_made_at_once_none_is_lost_and_the_older_stay(tm
     assert keys[0] == first
     assert len(set(keys)) == 21
     assert _mode(folder.root / "master-key") == 0o600
+
+
+def test_a_credential_is_made_when_it_is_asked_for_and_kept(tmp_path):
+    folder = DataFolder.prepare(tmp_path / "data")
+    made = [folder.credential("nats", "grader"), folder.credential("postgres", "grader")]
+
+    again = DataFolder.prepare(tmp_path / "data")
+
+    assert [again.credential("nats", "grader"), again.credential("postgres", "grader")] == made
+    assert len(set(made)) == 2
+    assert {_mode(path) for path in (folder.root / "credentials").iterdir()} == {0o600}
 
 
 def test_secrets_that_were_opened_to_others_are_closed_again(tmp_path):

@@ -15,8 +15,9 @@ OPEN = {
     ("POST", "/session/invitation"),
     ("POST", "/device"),
     ("POST", "/device/token"),
+    ("GET", "/downloads/{signed}"),
 }
-"""Where nobody has to have proven who it is: there one proves it."""
+"""Where nobody has to have proven who it is: there one proves it, or the address is signed."""
 
 ENDS_ITS_OWN_TOKEN = ("DELETE", "/session")
 

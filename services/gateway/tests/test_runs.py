@@ -96,7 +96,9 @@ async def test_artifacts_come_from_the_manifest_alone(stage, http, run):
     assert (await http.get(base)).json() == listed
     found = await http.get(f"{base}/verifier%2Fout%20put.txt")
     assert (found.content, found.headers["content-length"]) == (b"what the verifier said", "22")
-    assert found.headers["content-disposition"] == "attachment"
+    assert found.headers["content-disposition"] == 'attachment; filename="out put.txt"'
+    part = await http.get(f"{base}/verifier%2Fout%20put.txt", headers={"Range": "bytes=5-7"})
+    assert (part.status_code, part.content) == (206, b"the")
     assert found.headers["content-type"] == "application/octet-stream"
     assert found.headers["x-content-type-options"] == "nosniff"
     assert (await http.get(f"/runs/{run['name']}/results/{bare}/artifacts")).json() == []

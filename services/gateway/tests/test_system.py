@@ -203,7 +203,7 @@ async def test_the_unexpected_is_logged_and_answered_with_the_requests_id_alone(
     async def broken(*_args, **_more):
         raise ZeroDivisionError("hush, an inner detail")
 
-    monkeypatch.setattr("gateway.runs.queries.list_runs", broken)
+    monkeypatch.setattr("gateway.runs.run_lists.list_runs", broken)
     with capture_logs() as logs:
         answer = await http.get("/runs")
     problem = Problem.model_validate(answer.json())

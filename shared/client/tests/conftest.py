@@ -60,7 +60,10 @@ class Seen:
 
 @dataclass
 class Reply:
-    """What to answer: a body with its status, a stream of events, or a connection cut short."""
+    """What to answer: a body with its status, a stream of events, or a connection cut short.
+
+    `promised` is how many bytes the answer says that it has, where it breaks off before them.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -68,6 +71,7 @@ class Reply:
     events: Sequence[StoredEvent] | None = None
     stays_open: bool = False
     is_cut: bool = False
+    promised: int | None = None
 
 
 @dataclass
@@ -141,9 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.media_type)
-        self.send_header("Content-Length", str(len(reply.body)))
+        self.send_header("Content-Length", str(reply.promised or len(reply.body)))
         self.end_headers()
         self.wfile.write(reply.body)
+        self.close_connection = reply.promised is not None
 
     def do_GET(self) -> None:
         self._handle()

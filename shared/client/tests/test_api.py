@@ -47,6 +47,26 @@ def test_every_request_carries_the_token_and_the_workspace(server, client, make)
     assert seen.query == {"limit": ["5"], "offset": ["10"], "benchmark": ["hle"]}
 
 
+def test_filters_that_may_be_repeated_are_sent_each_and_absent_ones_are_not(server, client, make):
+    server.answers("GET", "/api/v1/runs", make.page())
+    server.answers("GET", "/api/v1/runs/r/results", make.page())
+    client.runs(statuses=["failed", "stopped"], harness="codex", cursor="abc")
+    client.run_results("r", agents=[0, 2], outcomes=["errored"], sort="cost", order="desc")
+    assert server.seen[0].query == {
+        "limit": ["50"],
+        "cursor": ["abc"],
+        "status": ["failed", "stopped"],
+        "harness": ["codex"],
+    }
+    assert server.seen[1].query == {
+        "agent": ["0", "2"],
+        "outcome": ["errored"],
+        "sort": ["cost"],
+        "order": ["desc"],
+        "limit": ["50"],
+    }
+
+
 def test_a_reference_with_slashes_is_one_segment_of_the_path(server, client, make):
     path = "/api/v1/benchmarks/acme%2Ftiny%403%20%25"
     server.answers("GET", path, make.benchmark())

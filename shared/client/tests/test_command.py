@@ -25,6 +25,8 @@ from assay_contracts.http import (
     SecretEntry,
     ServiceStatus,
     SystemStatus,
+    WorkspaceEvent,
+    WorkspaceEventPage,
 )
 from assay_contracts.run_config import ConfigIssue
 from assay_local.folder import DataFolder
@@ -499,6 +501,45 @@ def test_followed_events_are_each_told_once_until_the_run_ends(server, assay, ma
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["5", "6", "7"]
     assert "2026-03-01 12:00:00  queued           4 results to come" in done.stdout
+
+
+def test_the_workspace_is_followed_over_an_interruption(server, assay, make):
+    first, second = make.event(5), make.event(6, "started")
+    server.replies(
+        "GET",
+        "/api/v1/events#live",
+        make.reply(events=[first]),
+        make.reply(events=[second], stays_open=True),
+    )
+    done = assay("events", "--type", "queued", "--type", "started", "--limit", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines == [{**first.model_dump(), "id": "5"}, {**second.model_dump(), "id": "6"}]
+    begun, resumed = server.requests("GET", "/api/v1/events")
+    assert "Last-Event-ID" not in begun.headers
+    assert resumed.headers["Last-Event-ID"] == "5"
+    assert begun.query["type"] == resumed.query["type"] == ["queued", "started"]
+
+
+def test_a_server_that_ends_the_stream_is_quoted(server, assay, make):
+    refusal = make.problem(403, "FORBIDDEN", "Forbidden", detail="no longer a member")
+    server.answers("GET", "/api/v1/events#live", refusal)
+    done = assay("events")
+    assert done.returncode == 1
+    assert "no longer a member" in done.stderr
+
+
+def test_stored_events_of_the_workspace_say_what_they_are_about(server, assay, make):
+    stored = make.event(5)
+    event = WorkspaceEvent(id="runs:5", **stored.model_dump())
+    page = WorkspaceEventPage(items=[event], position="runs:5", next_after=None)
+    server.answers("GET", "/api/v1/events", page)
+    done = assay("events", "--no-follow", "--stream", "runs")
+    assert done.returncode == 0, done.stderr
+    run = stored.event["run"]
+    assert done.stdout == f"2026-03-01 12:00:00  run {run}  queued           4 results to come\n"
+    [asked] = server.requests("GET", "/api/v1/events")
+    assert (asked.query["after"], asked.query["stream"]) == (["0"], ["runs"])
 
 
 def test_logs_are_lines_with_level_and_step(server, assay, make):

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import subprocess
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -52,3 +53,37 @@ async def test_a_full_disk_is_said_and_leaves_nothing_half_kept(small_disk):
         await store.keep(content)
     assert not await store.holds(hashlib.sha256(content).hexdigest())
     assert await store.read(await store.keep(b"small")) == b"small"
+
+
+async def test_a_part_of_a_blob_is_read_without_the_rest(tmp_path):
+    store = BlobStore(f"file://{tmp_path}/blobs")
+    whole = bytes(range(256)) * 8_000
+    sha256 = await store.keep(whole)
+    for first, end in ((0, None), (0, 1), (5, 2_000_000), (2_047_999, 2_048_000), (600_000, None)):
+        opened = await store.open(sha256, first=first, end=end)
+        assert opened.size == len(whole)
+        assert b"".join([piece async for piece in opened.pieces]) == whole[first:end], (first, end)
+    assert b"".join(store.pieces(sha256)) == whole
+    with pytest.raises(BlobMissingError):
+        await store.open("0" * 64)
+
+
+async def test_blobs_that_lie_apart_are_swept_by_age_and_the_others_never(tmp_path):
+    store = BlobStore(f"file://{tmp_path}/blobs")
+    exports, path = store.apart("exports"), tmp_path / "file"
+    path.write_bytes(b"an export")
+    kept = await store.keep(b"an export")
+    sha256, size = await exports.keep_file_anew(path)
+    assert (sha256, size) == (kept, 9)
+    day_ago = datetime.now(UTC) - timedelta(days=1)
+    assert await exports.sweep(day_ago) == 0
+    (blob,) = (tmp_path / "blobs" / "exports").glob("*/*")
+    os.utime(blob, (day_ago.timestamp() - 60,) * 2)
+    await exports.keep_file_anew(path)
+    assert await exports.sweep(day_ago) == 0
+    os.utime(blob, (day_ago.timestamp() - 60,) * 2)
+    assert await exports.sweep(day_ago) == 1
+    assert not await exports.holds(sha256)
+    assert await store.read(kept) == b"an export"
+    with pytest.raises(ValueError, match="apart"):
+        await store.sweep(datetime.now(UTC))

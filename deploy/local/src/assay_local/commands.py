@@ -85,6 +85,15 @@ def demo(data: Path, port: int, json_output: bool) -> int:
     return 0
 
 
+def nats_permissions() -> int:
+    """Print the part of a nats-server's configuration that holds each service to its own work."""
+    # Imported here since it is slow, and `down` needs none of it.
+    from assay_kernel.permissions import USERS, server_authorization  # noqa: PLC0415
+
+    _say(server_authorization({user: f"the password of {user}" for user in USERS}).rstrip())
+    return 0
+
+
 def _up_in_background(data: Path, port: int) -> int:
     code = start_detached(data, port, _say)
     if code == 0:

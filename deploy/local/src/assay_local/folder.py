@@ -16,8 +16,9 @@ from uuid import uuid4
 from assay_local.process import ProcessRef
 
 _MASTER_KEYS = "master-key"
-_SECRETS = ("admin-token", _MASTER_KEYS, "runner-token", "nats-token")
-_FOLDERS = ("logs", "nats", "blobs", "registry", "sandboxes")
+_SECRETS = ("admin-token", _MASTER_KEYS, "runner-token")
+_CREDENTIALS = "credentials"
+_FOLDERS = (_CREDENTIALS, "logs", "nats", "blobs", "registry", "sandboxes")
 _POLL_SECONDS = 0.05
 
 
@@ -100,10 +101,7 @@ class DataFolder:
         for name in _FOLDERS:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
         for name in _SECRETS:
-            path = self.root / name
-            if not path.exists():
-                _write_private(path, secrets.token_urlsafe(32))
-            path.chmod(0o600)
+            _keep_secret(self.root / name)
 
     @property
     def identity_file(self) -> Path:
@@ -152,6 +150,10 @@ class DataFolder:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+    def credential(self, server: str, user: str) -> str:
+        """The password of a user of one of the servers; made when it is first asked for."""
+        return _keep_secret(self.root / _CREDENTIALS / f"{server}-{user}")
 
     def log(self, program: str) -> Path:
         """The log file of a program."""
@@ -209,6 +211,14 @@ class DataFolder:
             yield
         finally:
             os.close(descriptor)
+
+
+def _keep_secret(path: Path) -> str:
+    """The secret in a file of mode 0600, which is made with a fresh one if it is missing."""
+    if not path.exists():
+        _write_private(path, secrets.token_urlsafe(32))
+    path.chmod(0o600)
+    return path.read_text()
 
 
 def _try_lock(descriptor: int) -> bool:

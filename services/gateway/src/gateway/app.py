@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from fastapi import FastAPI
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assay_contracts.http import BillingMode
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
@@ -19,6 +20,7 @@ from gateway import (
     runs,
     sandboxes,
     secret_endpoints,
+    sql,
     system,
 )
 from gateway.access import Tokens
@@ -31,7 +33,13 @@ from gateway.billing_queries import Limits
 from gateway.billing_webhook import WebhookGate, read_secret
 from gateway.boundary import Boundary
 from gateway.desk import Desk
+from gateway.downloads import endpoints as downloads
+from gateway.downloads.sweep import sweep_exports
+from gateway.live import endpoints as live_endpoints
+from gateway.live.feed import Live
 from gateway.master_keys import KeySource
+from gateway.mcp.server import serve_mcp
+from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.openid import OpenIdProvider
@@ -40,6 +48,8 @@ from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
 from gateway.settings import GatewaySettings
 from gateway.spending_projection import SpendingProjection
+from gateway.sql_queries import SqlDesk, SqlLimits
+from gateway.sql_views import make_views
 from gateway.tables import kernel, metadata
 from gateway.vault import Vault
 
@@ -55,6 +65,7 @@ _ERRORS = {
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
+_FIRST_ERROR = 400
 
 
 class GatewayApp(FastAPI):
@@ -74,7 +85,7 @@ class GatewayApp(FastAPI):
 def _as_problems(answers: dict[str, Any]) -> None:
     for status, answer in answers.items():
         content = answer.get("content", {})
-        if int(status) in _ERRORS and "application/json" in content:
+        if int(status) >= _FIRST_ERROR and "application/json" in content:
             content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
 
 
@@ -83,10 +94,11 @@ def build_app(
     own_tokens: Tokens,
     closing: asyncio.Event,
     *,
+    sql_desk: SqlDesk | None = None,
     public_url: str | None = None,
     openid: OpenIdProvider | None = None,
 ) -> FastAPI:
-    """The application, over parts that the caller keeps."""
+    """The application, over parts that the caller keeps; no queries without `sql_desk`."""
     app = GatewayApp(
         title="Assay",
         version="1",
@@ -97,6 +109,8 @@ def build_app(
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
     app.state.public_url, app.state.openid = public_url, openid
+    app.state.live = Live(desk.store, closing)
+    app.state.sql = sql_desk
     answer_problems(app)
     app.add_middleware(Boundary)
     errors: dict[int | str, dict[str, Any]] = {
@@ -105,11 +119,15 @@ def build_app(
     for router in (
         benchmarks.router,
         runs.router,
+        downloads.router,
+        downloads.addressed,
+        live_endpoints.router,
         secret_endpoints.router,
         secret_endpoints.internal,
         billing_endpoints.router,
         sandboxes.router,
         dead_letters.router,
+        sql.router,
         system.router,
         audit_endpoints.router,
         workspaces.router,
@@ -122,6 +140,8 @@ def build_app(
     app.include_router(system.health)
     app.include_router(accounts.router)
     app.include_router(single_sign_on.router)
+    serve_osmosis(app)
+    serve_mcp(app)
     return app
 
 
@@ -144,10 +164,16 @@ async def wire(service: Service) -> None:
     own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
     app = build_app(
-        desk, own_tokens, closing, public_url=settings.public_url, openid=_openid(settings)
+        desk,
+        own_tokens,
+        closing,
+        sql_desk=await _sql_desk(service.engine, settings),
+        public_url=settings.public_url,
+        openid=_openid(settings),
     )
     service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+    service.tasks["export sweep"] = sweep_exports(desk.blobs)
 
 
 def _gate(settings: GatewaySettings, desk: Desk, service: Service) -> Gate:
@@ -190,6 +216,16 @@ def _openid(settings: GatewaySettings) -> OpenIdProvider | None:
         workspace=settings.openid_workspace,
         role=settings.openid_role,
     )
+
+
+async def _sql_desk(engine: AsyncEngine, settings: GatewaySettings) -> SqlDesk | None:
+    if settings.sql_database_url is None:
+        return None
+    await make_views(engine)
+    limits = SqlLimits(
+        settings.sql_seconds, settings.sql_rows, settings.sql_bytes, settings.sql_at_once
+    )
+    return SqlDesk(engine, settings.sql_database_url, limits)
 
 
 def main() -> None:

@@ -12,8 +12,9 @@ from assay_kernel.settings import KernelSettings
 
 
 class GatewaySettings(KernelSettings):
-    """Where the gateway listens, the files that hold its tokens and its master keys, and whom it
-    asks to sign people in (see `OpenIdProvider`)."""
+    """Where the gateway listens, the files that hold its tokens and its master keys, whom it asks to
+    sign people in (see `OpenIdProvider`), and what a person's query in SQL may take; there are
+    none without `sql_database_url`."""
 
     http_host: str = "127.0.0.1"
     http_port: int = Field(default=8400, ge=1, le=65535)
@@ -38,6 +39,11 @@ class GatewaySettings(KernelSettings):
     billing_webhook_secret_file: Path | None = None
     billing_webhook_seconds: float = Field(default=3.0, gt=0, le=60)
     billing_webhook_unreachable: Literal["allow", "refuse"] = "refuse"
+    sql_database_url: SecretStr | None = None
+    sql_seconds: float = Field(default=5.0, gt=0, le=600)
+    sql_rows: int = Field(default=10_000, ge=1, le=1_000_000)
+    sql_bytes: int = Field(default=10 * 1024 * 1024, ge=1024, le=1024**3)
+    sql_at_once: int = Field(default=4, ge=1, le=20)
 
     @field_validator("billing_webhook_url")
     @classmethod

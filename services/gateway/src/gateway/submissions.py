@@ -34,6 +34,7 @@ class Checked:
 
     config: RunConfig
     benchmark: RowMapping
+    tasks: Sequence[TaskRow]
     resolved: Resolved
     scopes: dict[str, str]
 
@@ -44,26 +45,42 @@ async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> tuple[RunSu
     Raises:
         ProblemError: with every mistake; then nothing was done.
     """
-    checked = await _check(read_draft(body), body, asking, desk)
-    run = new_id()
-    data = _submitted(checked, body)
-    event = domain.submit(run, data, stamp(asking.user), asking.workspace, asking.request_id)
-    try:
-        event.to_bytes()
-    except EventTooLargeError as error:
-        message = "shorten env and extra_headers, or choose categories instead of names"
-        raise too_large(f"{error}: {message}") from error
+    event, _ = await checked_event(body, asking, desk)
     async with billed(desk.gate) as admit:
-        await admit(Opening.first(asking.workspace, asking.user, run, data))
-        name = await desk.begin_run(asking.workspace, run, body.secrets, asking.user)
-        named = event.model_copy(update={"data": data.model_copy(update={"name": name})})
+        await admit(Opening.first(asking.workspace, asking.user, event.run, event.data))
+        name = await desk.begin_run(asking.workspace, event.run, body.secrets, asking.user)
+        named = event.model_copy(update={"data": event.data.model_copy(update={"name": name})})
 
         def first(state: RunLifecycle) -> RunEvent:
             if state.submitted is not None:
                 raise domain.DecisionRefusedError("the run was submitted already")
             return named
 
-        return named, await desk.decide_on_run(asking.workspace, run, first)
+        return named, await desk.decide_on_run(asking.workspace, event.run, first)
+
+
+async def checked_event(
+    body: SubmitRun, asking: Caller, desk: Desk
+) -> tuple[RunSubmitted, Sequence[TaskRow]]:
+    """The event that a submission leads to, still without its name, and the pinned task list.
+
+    Raises:
+        ProblemError: with every mistake.
+    """
+    checked = await _check(read_draft(body), body, asking, desk)
+    event = domain.submit(
+        new_id(),
+        _submitted(checked, body),
+        stamp(asking.user),
+        asking.workspace,
+        asking.request_id,
+    )
+    try:
+        event.to_bytes()
+    except EventTooLargeError as error:
+        message = "shorten env and extra_headers, or choose categories instead of names"
+        raise too_large(f"{error}: {message}") from error
+    return event, checked.tasks
 
 
 async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> Checked:
@@ -76,6 +93,7 @@ async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> C
     if body.environment is not None and all(one.key != "environment" for one in issues):
         issues += await _environment_issues(body.environment, desk)
     benchmark, resolved, trouble = None, None, None
+    listed: list[TaskRow] = []
     if draft.benchmark is not None:
         async with desk.reading() as connection:
             benchmark = await benchmark_queries.find_benchmark(
@@ -101,7 +119,7 @@ async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> C
         raise missing_secrets(missing)
     if draft.config is None or benchmark is None or resolved is None:  # pragma: no cover
         raise RuntimeError("a submission without an issue was not read whole")
-    return Checked(draft.config, benchmark, resolved, scopes)
+    return Checked(draft.config, benchmark, listed, resolved, scopes)
 
 
 async def _environment_issues(environment: str, desk: Desk) -> list[ConfigIssue]:

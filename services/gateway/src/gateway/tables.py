@@ -1,4 +1,5 @@
-"""The gateway's own tables: names that runs have taken, secrets, people, what they did, billing.
+"""The gateway's own tables: names that runs have taken, secrets, people, what they did, billing,
+and sessions that query.
 
 `audit`, `spending_runs`, `spending_months` and `spending_tries` are projections and can be rebuilt.
 Money and time are `Numeric`, whose sums come out the same in whatever order they are made.
@@ -196,4 +197,12 @@ spending_tries = Table(
     Column("try_number", Integer, primary_key=True),
     Column("delivery", Integer, primary_key=True),
     Column("by_judge", Boolean, primary_key=True, doc="what the judge spent on it"),
+)
+
+sql_sessions = Table(
+    "sql_sessions",
+    metadata,
+    Column("pid", Integer, primary_key=True, autoincrement=False, doc="of the server's process"),
+    Column("workspace", Text, nullable=False, doc="whose rows the session sees"),
+    Column("since", DateTime(timezone=True), nullable=False),
 )

@@ -33,7 +33,8 @@ _SILENCE_SECONDS = 60.0
 _CONNECTION_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 _SHORTEST_SECRET = 4  # a shorter one would blot out half of every message
 
-Query = Mapping[str, str | int | None]
+Value = str | int | Sequence[str] | Sequence[int]
+Query = Mapping[str, Value | None]
 
 
 class Transport:
@@ -59,7 +60,9 @@ class Transport:
         """Close the connections."""
         self._http.close()
 
-    def get(self, path: str, query: Query | None = None) -> httpx.Response:
+    def get(
+        self, path: str, query: Query | None = None, *, timeout_seconds: float | None = None
+    ) -> httpx.Response:
         """Read something of the API; repeated a few times where the connection fails.
 
         Raises:
@@ -67,7 +70,9 @@ class Transport:
             NoAnswerError: no answer came.
         """
         with self._translated():
-            response = self._get_with_retries(f"{API}/{path}", _present(query))
+            response = self._get_with_retries(
+                f"{API}/{path}", _present(query), timeout_seconds or self._timeout_seconds
+            )
         return _checked(response)
 
     def send(
@@ -103,7 +108,9 @@ class Transport:
             return self._http.get(path).is_success
 
     @contextmanager
-    def live(self, path: str, after: int | None) -> Iterator[Iterator[httpx_sse.ServerSentEvent]]:
+    def live(
+        self, path: str, after: int | str | None, query: Query | None = None
+    ) -> Iterator[Iterator[httpx_sse.ServerSentEvent]]:
         """Server-Sent Events from after the event with the id `after`.
 
         Raises:
@@ -120,6 +127,7 @@ class Transport:
                 self._http,
                 "GET",
                 f"{API}/{path}",
+                params=_present(query),
                 headers=headers,
                 timeout=_timeout(_SILENCE_SECONDS),
             ) as source,
@@ -154,11 +162,33 @@ class Transport:
             _checked(response)
             yield response.iter_bytes()
 
+    @contextmanager
+    def fetch(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """An answer of any address, not read yet; it is not told who asks.
+
+        Raises:
+            ApiError: whoever is there refused.
+            NoAnswerError: the connection broke, or was silent for a minute.
+        """
+        with (
+            self._translated(),
+            self._http.stream(
+                "GET", url, headers=dict(headers), timeout=_timeout(_SILENCE_SECONDS)
+            ) as response,
+        ):
+            if not response.is_success:
+                response.read()
+            yield _checked(response)
+
     @stamina.retry(
         on=_CONNECTION_ERRORS, attempts=3, wait_initial=0.1, wait_max=1.0, wait_jitter=0.1
     )
-    def _get_with_retries(self, path: str, query: dict[str, str | int]) -> httpx.Response:
-        return self._http.get(path, params=query, headers=self._identity)
+    def _get_with_retries(
+        self, path: str, query: dict[str, Value], timeout_seconds: float
+    ) -> httpx.Response:
+        return self._http.get(
+            path, params=query, headers=self._identity, timeout=_timeout(timeout_seconds)
+        )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -191,7 +221,7 @@ def parsed[Answer](response: httpx.Response, shape: type[Answer]) -> Answer:
         ) from error
 
 
-def _present(query: Query | None) -> dict[str, str | int]:
+def _present(query: Query | None) -> dict[str, Value]:
     return {name: value for name, value in (query or {}).items() if value is not None}
 
 

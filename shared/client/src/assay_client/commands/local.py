@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from assay_client.commands.options import DataFolder, Json, Port
+from assay_client.commands.options import DataFolder, Json, Port, new_commands
 from assay_client.errors import AssayError
 from assay_client.settings import data_folder
 
@@ -65,6 +65,15 @@ def demo(
         with contextlib.redirect_stdout(sys.stderr):
             code = int(local.down(folder)) or code
     raise typer.Exit(code)
+
+
+nats = new_commands("What a nats-server of your own needs to be told.")
+
+
+@nats.command()
+def permissions() -> None:
+    """Print the users of a nats-server, one for each service, with what each may do."""
+    raise typer.Exit(int(_local("nats_permissions").nats_permissions()))
 
 
 def _folder(data: str | None) -> Path:
