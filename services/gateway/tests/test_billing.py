@@ -208,7 +208,7 @@ async def test_a_retry_reserves_for_its_slots_anew_and_only_once(stage, http, bu
     answers = await asyncio.gather(*(http.post(f"/runs/{run}/retry", json={}) for _ in range(3)))
     assert sorted(one.status_code for one in answers) == [200, 409, 409], answers[0].text
     await stage.caught_up()
-    # Slots of this agent took half a dollar each so far.
+    # Results of this agent took half a dollar each so far.
     assert (await month(http))[:3] == (2, 1, 3)
     assert await reserved(stage) == 1
     await stage.result(run, "fix-roman", try_number=2, usage={"cost_usd": 0.75}, seconds=0)
@@ -228,7 +228,7 @@ async def test_a_retry_that_the_budget_does_not_cover_is_refused_and_the_run_sta
     await limit(http, usd=3.9)
     refused = await http.post(f"/runs/{run}/retry", json={})
     assert (refused.status_code, refused.json()["code"]) == (403, "BILLING_REQUIRED")
-    assert refused.json()["details"]["basis"] == "4 earlier slots of its agents"
+    assert refused.json()["details"]["basis"] == "4 past results of its agents"
     assert (await http.get(f"/runs/{run}")).json()["status"] == "finished"
 
 
@@ -412,10 +412,11 @@ async def test_a_retry_is_asked_about_too(stage, http, hook, config):
     assert (refused.status_code, refused.json()["detail"]) == (403, "the run was not allowed")
     told = orjson.loads(hook.asked[-1][2])
     assert (told["run"], told["retry"], told["slots"]) == (run, True, 1)
+    # From one result nobody can tell.
     assert told["estimate"] == {
-        "usd": 0.5,
-        "sandbox_hours": 0.01,
-        "basis": "1 earlier slots of its agents",
+        "usd": 1,
+        "sandbox_hours": 0.25,
+        "basis": "a flat amount for each slot",
     }
 
 

@@ -4,9 +4,9 @@ What the gates have in common: what they are asked, how they refuse, and that a 
 refused afterwards, for another reason, takes back what it had reserved.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
@@ -22,24 +22,31 @@ from gateway.problems import ProblemError
 class Opening:
     """A run that is to start, or slots of it that are to run again.
 
-    `slots` counts them by the place of their agent; `spent_usd` is what a run that is retried has
-    spent by now.
+    `tasks` are those of the slots, by the place of their agent: a task of several slots is named as
+    often. `spent_usd` is what a run that is retried has spent by now.
     """
 
     workspace: str
     user: str
     run: UUID
     submitted: SubmittedData
-    slots: Mapping[int, int] = field(default_factory=dict)
+    tasks: Mapping[int, Sequence[str]]
     retry: bool = False
     spent_usd: float = 0.0
 
     @classmethod
-    def first(cls, workspace: str, user: str, run: UUID, submitted: SubmittedData) -> "Opening":
-        """A run that is submitted: all of its slots."""
-        each = submitted.selection.task_count * submitted.execution.attempts_per_task
-        slots = dict.fromkeys(range(len(submitted.agents)), each)
-        return cls(workspace, user, run, submitted, slots)
+    def first(
+        cls, workspace: str, user: str, run: UUID, submitted: SubmittedData, tasks: Sequence[str]
+    ) -> "Opening":
+        """A run that is submitted: every agent on each of its `tasks`, as often as it attempts."""
+        slots = [*tasks] * submitted.execution.attempts_per_task
+        agents = range(len(submitted.agents))
+        return cls(workspace, user, run, submitted, dict.fromkeys(agents, slots))
+
+    @property
+    def slots(self) -> int:
+        """How many slots are to run."""
+        return sum(map(len, self.tasks.values()))
 
 
 class Gate(Protocol):

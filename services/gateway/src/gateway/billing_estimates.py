@@ -1,25 +1,22 @@
 """What a run is expected to cost, and how long its sandboxes are expected to run, all together.
 
-An entrant (harness and model) that has run on the benchmark in the workspace is expected to take
-what its slots took on average, retries and judge included; any other takes a flat amount for each
-slot, which is a setting. A run's own budget is taken for its cost, and its deadline bounds its
-time. None of these is a promise: a run may take more.
+It is the mean of what past results of the same agents say (see `estimates`); an agent of which
+nothing is known takes a flat amount for each slot, which is a setting. A run's own budget is taken
+for its cost, and its deadline bounds its time. None of these is a promise: a run may take more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sqlalchemy import Numeric, RowMapping, cast, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.http import BillingEstimate
 from assay_contracts.run_config import Agent
-from assay_contracts.run_events import SubmittedData
 from gateway.billing import Opening
-from gateway.read_models import runs, tries
+from gateway.estimates import totals_by_agent
+from gateway.forecasts import Total
 
-_RUNS_LOOKED_AT = 20
 _HOUR = Decimal(3600)
 
 
@@ -32,15 +29,6 @@ class Flat:
 
     usd: Decimal
     hours: Decimal
-
-
-@dataclass(frozen=True)
-class PerSlot:
-    """What slots of an entrant took on average; `usd` is None where no cost was reported."""
-
-    slots: int
-    seconds: Decimal
-    usd: Decimal | None
 
 
 @dataclass(frozen=True)
@@ -60,20 +48,26 @@ class Expected:
 
 async def expected(connection: AsyncConnection, opening: Opening, flat: Flat) -> Expected:
     """What an opening is expected to take."""
-    return expectation(opening, await _past(connection, opening), flat)
+    totals = await totals_by_agent(connection, opening.workspace, opening.submitted, opening.tasks)
+    return expectation(opening, totals, flat)
 
 
-def expectation(opening: Opening, past: Mapping[str, PerSlot], flat: Flat) -> Expected:
-    """What an opening is expected to take, by what entrants took before."""
+def expectation(
+    opening: Opening, totals: Mapping[int, tuple[Total | None, Total | None]], flat: Flat
+) -> Expected:
+    """What an opening is expected to take, by the totals (USD and seconds) of each agent."""
     execution = opening.submitted.execution
     usd, seconds, known = Decimal(0), Decimal(0), 0
-    for place, slots in opening.slots.items():
-        agent = opening.submitted.agents[place]
-        before = past.get(entrant_of(agent))
-        known += 0 if before is None else before.slots
-        usd += slots * _usd(agent, before, flat)
-        seconds += slots * (flat.hours * _HOUR if before is None else before.seconds)
-    basis = [f"{known} earlier slots of its agents" if known else "a flat amount for each slot"]
+    for place, tasks in opening.tasks.items():
+        cost, busy = totals[place]
+        known += max(0 if one is None else one.results for one in (cost, busy))
+        usd += (
+            _usd(opening.submitted.agents[place], flat) * len(tasks)
+            if cost is None
+            else _mean(cost)
+        )
+        seconds += flat.hours * _HOUR * len(tasks) if busy is None else _mean(busy)
+    basis = [f"{known} past results of its agents" if known else "a flat amount for each slot"]
     if execution.budget_usd is not None:
         usd = max(Decimal(0), Decimal(str(execution.budget_usd)) - Decimal(str(opening.spent_usd)))
         basis.append("the run's budget_usd")
@@ -85,61 +79,9 @@ def expectation(opening: Opening, past: Mapping[str, PerSlot], flat: Flat) -> Ex
     return Expected(usd, seconds, ", ".join(basis))
 
 
-def _usd(agent: Agent, before: PerSlot | None, flat: Flat) -> Decimal:
-    if before is not None and before.usd is not None:
-        return before.usd
+def _usd(agent: Agent, flat: Flat) -> Decimal:
     return Decimal(0) if agent.model is None else flat.usd
 
 
-def entrant_of(agent: Agent) -> str:
-    """What tells agents apart that are not the same harness and model."""
-    return agent.model_dump_json(include={"harness", "model"})
-
-
-async def _past(connection: AsyncConnection, opening: Opening) -> dict[str, PerSlot]:
-    """What the entrants of the latest runs on the benchmark took for each slot."""
-    imported = runs.c.submitted["imported"].astext
-    latest = await connection.execute(
-        select(runs.c.id, runs.c.submitted)
-        .where(
-            runs.c.workspace == opening.workspace,
-            runs.c.benchmark == opening.submitted.benchmark.id,
-            imported.is_(None),
-        )
-        .order_by(runs.c.submitted_at.desc())
-        .limit(_RUNS_LOOKED_AT)
-    )
-    agents = {row.id: SubmittedData.model_validate(row.submitted).agents for row in latest.all()}
-    judged = cast(tries.c.judge["usage"]["cost_usd"].astext, Numeric)
-    by_agent = await connection.execute(
-        select(
-            tries.c.run,
-            tries.c.agent,
-            func.count(tries.c.slot.distinct()).label("slots"),
-            func.count(tries.c.slot.distinct())
-            .filter(tries.c.cost_usd.is_not(None))
-            .label("priced"),
-            func.coalesce(func.sum(cast(tries.c.seconds, Numeric)), 0).label("seconds"),
-            func.sum(
-                func.coalesce(cast(tries.c.cost_usd, Numeric), 0)
-                + func.coalesce(judged, literal_column("0"))
-            ).label("usd"),
-        )
-        .where(tries.c.run.in_(agents), tries.c.started_at.is_not(None))
-        .group_by(tries.c.run, tries.c.agent)
-    )
-    found: dict[str, list[RowMapping]] = {}
-    for row in by_agent.mappings():
-        found.setdefault(entrant_of(agents[row["run"]][row["agent"]]), []).append(row)
-    return {entrant: _mean(rows) for entrant, rows in found.items()}
-
-
-def _mean(rows: Sequence[RowMapping]) -> PerSlot:
-    slots = sum(row["slots"] for row in rows)
-    priced = sum(row["priced"] for row in rows)
-    usd = sum((row["usd"] for row in rows if row["priced"]), Decimal(0))
-    return PerSlot(
-        slots=slots,
-        seconds=sum((row["seconds"] for row in rows), Decimal(0)) / slots,
-        usd=usd / priced if priced else None,
-    )
+def _mean(total: Total) -> Decimal:
+    return Decimal(str(round(total.mean, 6)))

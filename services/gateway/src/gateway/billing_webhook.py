@@ -94,7 +94,7 @@ class WebhookGate(Gate):
             benchmark=opening.submitted.benchmark.name,
             run=opening.run,
             retry=opening.retry,
-            slots=sum(opening.slots.values()),
+            slots=opening.slots,
             estimate=needed.shown,
         )
         try:

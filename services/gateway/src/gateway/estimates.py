@@ -72,6 +72,23 @@ async def estimate_run(
     )
 
 
+async def totals_by_agent(
+    connection: AsyncConnection,
+    workspace: str,
+    data: SubmittedData,
+    tasks: Mapping[int, Sequence[str]],
+) -> dict[int, tuple[Total | None, Total | None]]:
+    """What results on the `tasks` of each agent will take, in USD and in seconds; a task that has
+    several results to come is named as often. None where nobody can tell."""
+    past = await _past_runs(connection, workspace, data.benchmark.id)
+    totals: dict[int, tuple[Total | None, Total | None]] = {}
+    for index, named in tasks.items():
+        history = await _history(connection, _places_of(data.agents[index], past))
+        cost, seconds = (total_to_come(one, named, 1) for one in (history.cost, history.seconds))
+        totals[index] = (cost, seconds)
+    return totals
+
+
 def _concurrency(data: SubmittedData, measured: Sequence[float]) -> float:
     """How many sandboxes will be at work at a time, on the whole."""
     asked = min(data.execution.max_concurrent_attempts, data.expected_results)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import RowMapping
 
 from assay_contracts.http import PlannedAgent, RunPreview, RunWarning, SubmitRun, TaskRow
-from assay_contracts.identifiers import parse_positions
 from assay_contracts.run_events import SubmittedData
 from assay_contracts.values import TaskSet
 from gateway import benchmark_queries
@@ -13,7 +12,7 @@ from gateway.access import Caller
 from gateway.desk import Desk
 from gateway.domain import CUSTOM, FULL
 from gateway.estimates import estimate_run
-from gateway.submissions import checked_event
+from gateway.submissions import checked_event, places_of
 
 
 async def preview_run(body: SubmitRun, asking: Caller, desk: Desk) -> RunPreview:
@@ -28,7 +27,7 @@ async def preview_run(body: SubmitRun, asking: Caller, desk: Desk) -> RunPreview
         benchmark = await benchmark_queries.find_benchmark(
             connection, asking.workspace, str(data.benchmark.id)
         )
-        chosen = [listed[place].name for place in _places(data, listed)]
+        chosen = [listed[place].name for place in places_of(data, listed)]
         estimate = await estimate_run(connection, asking.workspace, data, chosen)
     return RunPreview(
         benchmark_id=data.benchmark.id,
@@ -49,13 +48,6 @@ async def preview_run(body: SubmitRun, asking: Caller, desk: Desk) -> RunPreview
         warnings=list(_warnings(data, listed, benchmark)),
         estimate=estimate,
     )
-
-
-def _places(data: SubmittedData, listed: Sequence[TaskRow]) -> Sequence[int]:
-    """Where the tasks that would run stand in the pinned list."""
-    if data.selection.positions is not None:
-        return parse_positions(data.selection.positions)
-    return [place for place, task in enumerate(listed) if task.unavailable is None]
 
 
 def _warnings(

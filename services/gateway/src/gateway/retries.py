@@ -1,6 +1,5 @@
 """Running errored slots of a finished run again: which are meant, and what they need."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from uuid import UUID
@@ -62,7 +61,10 @@ async def retry_run(row: RowMapping, body: RetryRun, asking: Caller, desk: Desk)
                 asking.user,
                 run,
                 submitted,
-                slots=Counter(slot.agent for slot in slots),
+                tasks={
+                    agent: [slot.task for slot in slots if slot.agent == agent]
+                    for agent in sorted({slot.agent for slot in slots})
+                },
                 retry=True,
                 spent_usd=float(row["spent_usd"]),
             )

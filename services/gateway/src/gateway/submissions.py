@@ -7,7 +7,7 @@ from sqlalchemy import RowMapping
 
 from assay_contracts.envelope import EventTooLargeError
 from assay_contracts.http import SubmitRun, TaskRow
-from assay_contracts.identifiers import new_id
+from assay_contracts.identifiers import new_id, parse_positions
 from assay_contracts.lifecycle import RunLifecycle
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue, RunConfig
@@ -45,9 +45,10 @@ async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> tuple[RunSu
     Raises:
         ProblemError: with every mistake; then nothing was done.
     """
-    event, _ = await checked_event(body, asking, desk)
+    event, listed = await checked_event(body, asking, desk)
+    tasks = [listed[place].name for place in places_of(event.data, listed)]
     async with billed(desk.gate) as admit:
-        await admit(Opening.first(asking.workspace, asking.user, event.run, event.data))
+        await admit(Opening.first(asking.workspace, asking.user, event.run, event.data, tasks))
         name = await desk.begin_run(asking.workspace, event.run, body.secrets, asking.user)
         named = event.model_copy(update={"data": event.data.model_copy(update={"name": name})})
 
@@ -81,6 +82,13 @@ async def checked_event(
         message = "shorten env and extra_headers, or choose categories instead of names"
         raise too_large(f"{error}: {message}") from error
     return event, checked.tasks
+
+
+def places_of(data: SubmittedData, listed: Sequence[TaskRow]) -> Sequence[int]:
+    """Where the tasks that would run stand in the pinned list."""
+    if data.selection.positions is not None:
+        return parse_positions(data.selection.positions)
+    return [place for place, task in enumerate(listed) if task.unavailable is None]
 
 
 async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> Checked:
