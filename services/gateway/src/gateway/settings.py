@@ -12,8 +12,8 @@ from assay_kernel.settings import KernelSettings
 
 
 class GatewaySettings(KernelSettings):
-    """Where the gateway listens, the files that hold its tokens and its master keys, whom it asks to
-    sign people in (see `OpenIdProvider`), and what a person's query in SQL may take; there are
+    """Where the gateway listens, the files that hold its tokens and its master keys, whom it asks
+    to sign people in (see `OpenIdProvider`), and what a person's query in SQL may take; there are
     none without `sql_database_url`."""
 
     http_host: str = "127.0.0.1"
