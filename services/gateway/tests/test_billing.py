@@ -232,6 +232,17 @@ async def test_a_retry_that_the_budget_does_not_cover_is_refused_and_the_run_sta
     assert (await http.get(f"/runs/{run}")).json()["status"] == "finished"
 
 
+async def test_deleting_a_run_gives_back_nothing_that_was_spent(stage, http, budget, config):
+    run = (await ask(http, config)).json()["id"]
+    await stage.decide(run, "queued", "started")
+    await stage.result(run, "fix-roman", usage={"cost_usd": 0.5}, seconds=360)
+    await stage.decide(run, "finished")
+    assert (await http.delete(f"/runs/{run}")).status_code == 204
+    await stage.caught_up()
+    assert (await http.get(f"/runs/{run}")).status_code == 404
+    assert await month(http) == (0.5, 0, None, 0.1, 0, None)
+
+
 async def test_a_reservation_whose_run_never_came_lapses_after_an_hour(
     stage, http, budget, config, monkeypatch
 ):

@@ -12,9 +12,9 @@ from assay_kernel.settings import KernelSettings
 
 
 class GatewaySettings(KernelSettings):
-    """Where the gateway listens, where its tokens and its master keys are, whom it asks to sign
-    people in (see `OpenIdProvider`), who decides what may be spent, and what a person's query in
-    SQL may take; there are none without `sql_database_url`."""
+    """Where the gateway listens, the files that hold its tokens and its master keys, whom it asks
+    to sign people in (see `OpenIdProvider`), and what a person's query in SQL may take; there are
+    none without `sql_database_url`."""
 
     http_host: str = "127.0.0.1"
     http_port: int = Field(default=8400, ge=1, le=65535)

@@ -41,6 +41,7 @@ from assay_contracts.run_events import (
     AttemptStarted,
     ResultGraded,
     ResultIngested,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -96,6 +97,7 @@ DUTIES: Mapping[str, Duties] = {
             RunReopened,
             RunPaused,
             RunResumed,
+            RunDeleted,
             ResultIngested,  # of imported runs
         ),
         reads=(RunEvent.stream, BenchmarkEvent.stream, "AUDIT", DEAD_STREAM),
