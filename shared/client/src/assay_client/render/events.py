@@ -19,6 +19,7 @@ from assay_contracts.events import decode_event
 from assay_contracts.http import LogLine, StoredEvent
 from assay_contracts.identifiers import Slot
 from assay_contracts.run_events import (
+    AttemptEvent,
     AttemptRetried,
     AttemptStarted,
     ResultGraded,
@@ -98,6 +99,18 @@ def _happened(event: Event) -> str:
             return f"{_part(resumed.agent)}: {resumed.reason} ({event.actor})"
         case RunReopened(data=reopened):
             return f"{values.plural(len(reopened.slots), 'slot')}: {reopened.reason}"
+        case AttemptEvent():
+            return _happened_to_attempt(event)
+        case BenchmarkEvent():
+            return _happened_to_benchmark(event)
+        case Acted(data=acted):
+            return f"{event.actor}: {acted.act} {acted.target}"
+        case _:
+            return ""
+
+
+def _happened_to_attempt(event: AttemptEvent) -> str:
+    match event:
         case AttemptStarted(data=started):
             place = f"on {started.runner} in {started.environment}"
             return f"{_slot(started.slot)} try {started.try_number} {place}"
@@ -112,10 +125,6 @@ def _happened(event: Event) -> str:
             reason = f": {graded.reason}" if graded.reason else ""
             outcome = f"{graded.outcome.value}{cause}{reason}"
             return f"{_slot(graded.slot)} try {graded.try_number} {outcome}"
-        case BenchmarkEvent():
-            return _happened_to_benchmark(event)
-        case Acted(data=acted):
-            return f"{event.actor}: {acted.act} {acted.target}"
         case _:
             return ""
 
