@@ -222,7 +222,8 @@ async def test_what_is_asked_for_alone_arrives(stage, served):
 
 
 async def test_signs_of_life_carry_the_position_past_what_is_not_wanted(stage, served, monkeypatch):
-    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(feed, "SIGN_SECONDS", 0.2)
     client, _ = served
     await stage.add_benchmark()
     run = await stage.submit()
