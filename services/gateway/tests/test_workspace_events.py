@@ -283,6 +283,7 @@ async def test_the_audit_stream_is_for_administrators(stage, served):
         ({"after": "runs:x"}, 422),
         ({"after": "elsewhere:1"}, 422),
         ({"after": "runs:99999999999999999"}, 422),
+        ({"after": "runs:1"}, 422),
         ({"type": "finnished"}, 422),
         ({"type": "a.b"}, 422),
         ({"type": ">"}, 422),
@@ -290,9 +291,12 @@ async def test_the_audit_stream_is_for_administrators(stage, served):
         ({"run": "nobody"}, 404),
         ({"benchmark": "nothing"}, 404),
         ({"run": "a", "benchmark": "b"}, 422),
+        ({"stream": "audit", "benchmark": "toy"}, 422),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(http, asked, status):
+async def test_what_cannot_be_meant_is_refused(stage, http, asked, status):
+    if asked.get("benchmark") == "toy":
+        await stage.add_benchmark()
     answer = await http.get("/events", params=asked)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
