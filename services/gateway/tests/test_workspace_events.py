@@ -384,31 +384,34 @@ async def test_positions_are_read_as_they_are_written():
     assert orjson.dumps(str(Position.read("benchmarks:4", [RUNS, BENCHMARKS], "after")))
 
 
+async def assay(client, folder, token, *arguments):
+    """The real command against the served application, under way."""
+    return await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("assay"),
+        *arguments,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "ASSAY_SERVER": str(client.base_url.copy_with(path="/")),
+            "ASSAY_TOKEN": token,
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
 async def test_the_command_follows_a_workspace(stage, served, tmp_path):
     client, _ = served
     await stage.add_benchmark()
     run = await stage.submit()
-    command = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("assay"),
-        *("events", "--after", "0", "--limit", "7", "--json"),
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "ASSAY_SERVER": str(client.base_url.copy_with(path="/")),
-            "ASSAY_TOKEN": stage.admin_token,
-        },
-        stdout=asyncio.subprocess.PIPE,
-    )
+    asked = ("events", "--after", "0", "--limit", "7", "--json")
+    command = await assay(client, tmp_path, stage.admin_token, *asked)
     async with asyncio.timeout(60):
         first = orjson.loads(await command.stdout.readline())
         await stage.decide(run["id"], "queued", "started")
         rest = [orjson.loads(line) async for line in command.stdout]
         assert await command.wait() == 0
-    told = [first, *rest]
-    assert [(one["subject"], one["sequence"]) for one in told[-2:]] == (await everything(stage))[
-        1:3
-    ]
-    assert [one["event"]["type"] for one in told] == [
+    assert [one["event"]["type"] for one in (first, *rest)] == [
         "added",
         "sync-started",
         "tasks-synced",
@@ -417,4 +420,20 @@ async def test_the_command_follows_a_workspace(stage, served, tmp_path):
         "queued",
         "started",
     ]
-    assert told[-1]["id"] == "runs:3,benchmarks:4"
+    assert rest[-1]["id"] == "runs:3,benchmarks:4"
+
+
+async def test_the_command_says_why_it_hears_nothing_more(
+    stage, http, served, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.2)
+    client, _ = served
+    await stage.person("ada", default="viewer")
+    await stage.add_benchmark()
+    command = await assay(client, tmp_path, await stage.token_of("ada"), "events", "--after", "0")
+    async with asyncio.timeout(60):
+        assert b"toy" in await command.stdout.readline()
+        await http.delete("/workspaces/default/members/ada")
+        _, said = await command.communicate()
+    assert command.returncode == 1
+    assert b"there is no workspace default that you can see" in said
