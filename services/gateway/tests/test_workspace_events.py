@@ -15,7 +15,7 @@ from httpx_sse import aconnect_sse
 
 from assay_contracts.identifiers import new_id
 from assay_contracts.run_events import AttemptStarted
-from gateway.live import feed, tail
+from gateway.live import event_stream, feed, tail
 from gateway.live.position import Position
 from gateway.live.tail import Listener
 from gateway.live.wanted import BENCHMARKS, RUNS, Wanted
@@ -362,6 +362,25 @@ async def test_one_who_does_not_keep_up_is_let_go_and_can_come_back(stage, monke
         async with follow(position) as steps:
             await take(steps)
     assert len(seen) == len(set(seen))
+
+
+async def test_one_who_takes_nothing_is_let_go(stage, served, monkeypatch):
+    monkeypatch.setattr(event_stream, "_SEND_SECONDS", 0.5)
+    client, _ = served
+    await stage.add_benchmark()
+    run = await stage.submit()
+    listeners = stage.app.state.live._tails[RUNS]._listeners
+    reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port, limit=1024)
+    writer.write(
+        b"GET /api/v1/events HTTP/1.1\r\nHost: assay\r\nAccept: text/event-stream\r\n"
+        + f"Authorization: Bearer {stage.admin_token}\r\n\r\n".encode()
+    )
+    async with asyncio.timeout(60):
+        await reader.readuntil(b"retry: 1000")
+        assert listeners
+        while listeners:
+            await tell(stage, started(run["id"], task="x" * 50_000))
+    writer.close()
 
 
 async def test_a_listener_keeps_what_concerns_it_up_to_its_bound():
