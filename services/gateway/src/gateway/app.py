@@ -12,22 +12,30 @@ from assay_kernel.service import Schema, Service, run_service
 from gateway import benchmarks, dead_letters, runs, sandboxes, secret_endpoints, system
 from gateway.access import Tokens
 from gateway.boundary import Boundary
+from gateway.caching import Caching
 from gateway.desk import Desk
+from gateway.idempotency import Idempotency, sweep_idempotency_keys
 from gateway.problems import answer_problems
+from gateway.rate_limits import RateLimits
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
-from gateway.settings import GatewaySettings
+from gateway.settings import GatewaySettings, HttpLimits
 from gateway.tables import kernel, metadata
 from gateway.vault import Vault
 
 SCHEMA = Schema(package="gateway", metadata=metadata, kernel=kernel)
 
 _ERRORS = {
+    400: "The request is no HTTP that can be understood",
     401: "No valid token",
+    403: "The caller may not do this here",
     404: "Not there",
+    408: "The request was not there in time",
     409: "The state of things does not allow it",
     413: "More was sent than fits",
     422: "The request has mistakes; all are listed",
+    429: "Too many requests; Retry-After says when to go on",
+    431: "Too many headers, or too long ones",
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
@@ -55,9 +63,15 @@ def _as_problems(answers: dict[str, Any]) -> None:
 
 
 def build_app(
-    desk: Desk, tokens: Tokens, closing: asyncio.Event, *, public_url: str | None = None
+    desk: Desk,
+    tokens: Tokens,
+    closing: asyncio.Event,
+    *,
+    public_url: str | None = None,
+    limits: HttpLimits | None = None,
 ) -> FastAPI:
     """The application, over parts that the caller keeps."""
+    limits = limits or HttpLimits()
     app = GatewayApp(
         title="Assay",
         version="1",
@@ -68,7 +82,11 @@ def build_app(
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, tokens, closing
     answer_problems(app)
-    app.add_middleware(Boundary)
+    # The last one is the first that a request passes.
+    app.add_middleware(Idempotency, desk)
+    app.add_middleware(Caching, desk.freshness, limits.kept_answers_bytes)
+    app.add_middleware(RateLimits, limits)
+    app.add_middleware(Boundary, limits)
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": Problem, "description": text} for status, text in _ERRORS.items()
     }
@@ -100,9 +118,10 @@ async def wire(service: Service) -> None:
     )
     tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
-    app = build_app(desk, tokens, closing, public_url=settings.public_url)
-    service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
+    app = build_app(desk, tokens, closing, public_url=settings.public_url, limits=settings)
+    service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing, settings)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+    service.tasks["idempotency sweep"] = sweep_idempotency_keys(desk.idempotency)
 
 
 def main() -> None:

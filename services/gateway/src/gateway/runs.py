@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -36,8 +36,10 @@ from gateway import answers, domain, run_events, run_log
 from gateway import run_queries as queries
 from gateway.access import Caller, Reading, Running
 from gateway.benchmarks import find as find_benchmark
+from gateway.caching import do_not_keep, kept_with
 from gateway.desk import Desk, DeskNow, stamp
 from gateway.explanations import Manifest, agent_named, explain, manifest
+from gateway.freshness import ReadModel
 from gateway.imports import import_run, take_results
 from gateway.paging import LARGEST_SEQUENCE, After, Limit, Offset, page
 from gateway.problems import not_found
@@ -85,7 +87,11 @@ async def add_results(
     return await take_results(row, body, asking, desk)
 
 
-@router.get("", summary="List the runs of the workspace")
+@router.get(
+    "",
+    summary="List the runs of the workspace",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES, ReadModel.CATALOGUE))],
+)
 async def list_all(
     asking: Reading,
     desk: DeskNow,
@@ -105,14 +111,26 @@ async def list_all(
     return page(items, total, offset)
 
 
-@router.get("/{ref}", summary="Show a run")
-async def show(ref: str, asking: Reading, desk: DeskNow) -> RunDetail:
+@router.get(
+    "/{ref}",
+    summary="Show a run",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES, ReadModel.CATALOGUE))],
+)
+async def show(ref: str, request: Request, asking: Reading, desk: DeskNow) -> RunDetail:
     """Configuration, progress, each agent's metrics, and the results without a pass."""
     async with desk.reading() as connection:
-        return await queries.describe_run(connection, await find(connection, asking.workspace, ref))
+        row = await find(connection, asking.workspace, ref)
+        detail = await queries.describe_run(connection, row)
+    if detail.seconds_left is not None:
+        do_not_keep(request)
+    return detail
 
 
-@router.get("/{ref}/results", summary="List a run's results")
+@router.get(
+    "/{ref}/results",
+    summary="List a run's results",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES))],
+)
 async def results(
     ref: str,
     asking: Reading,

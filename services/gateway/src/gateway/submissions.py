@@ -7,7 +7,6 @@ from sqlalchemy import RowMapping
 
 from assay_contracts.envelope import EventTooLargeError
 from assay_contracts.http import SubmitRun, TaskRow
-from assay_contracts.identifiers import new_id
 from assay_contracts.lifecycle import RunLifecycle
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue, RunConfig
@@ -18,6 +17,7 @@ from gateway.access import Caller
 from gateway.benchmarks import unknown
 from gateway.desk import Desk, stamp
 from gateway.drafts import Draft, read_draft
+from gateway.identities import is_repeated, work_id
 from gateway.own_queries import RUN
 from gateway.problems import ProblemError, invalid, too_large
 from gateway.selections import Offer, Resolved, resolve
@@ -42,8 +42,11 @@ async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> tuple[RunSu
     Raises:
         ProblemError: with every mistake; then nothing was done.
     """
+    run = work_id("run")
+    if is_repeated() and (await desk.run_state(asking.workspace, run)).submitted is not None:
+        first_event = await desk.first_event(asking.workspace, run)
+        return first_event, await desk.shows_run(asking.workspace, run)
     checked = await _check(read_draft(body), body, asking, desk)
-    run = new_id()
     data = _submitted(checked, body)
     event = domain.submit(run, data, stamp(asking.user), asking.workspace, asking.request_id)
     try:

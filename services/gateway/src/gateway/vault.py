@@ -6,6 +6,7 @@ key is derived from a file and is never stored. There is no way to read a value 
 """
 
 import base64
+import hmac
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -129,6 +130,14 @@ class Vault:
             kept = await queries.read(connection, workspace, user, run, names)
         winning = {one.record.name: one for one in sorted(kept, key=_rank)}
         return {name: self._opened(one) for name, one in winning.items()}
+
+    def fingerprint(self, purpose: str, content: bytes) -> bytes:
+        """A digest of `content` that says nothing of it to who does not have the master key.
+
+        Without a master key it is keyed with the purpose alone; then nothing secret can be sent.
+        """
+        key = HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose.encode())
+        return hmac.digest(key.derive(self._master or b""), content, "sha256")
 
     def _sealed(self, record: Record, value: str) -> Sealed:
         key = AESGCM.generate_key(_KEY_BITS)
