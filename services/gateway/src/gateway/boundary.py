@@ -21,7 +21,9 @@ from gateway.settings import HttpLimits
 
 MOST_BODY_BYTES = 1024 * 1024
 MOST_HEADERS = 100
+MOST_HEAD_BYTES = 32 * 1024
 
+_VERSIONS = {"1.0", "1.1", "2"}
 _LONGEST_NUMBER = 18
 """Digits of a number that is far too large already; the rest of them need not be read."""
 
@@ -132,9 +134,16 @@ def _check_head(scope: Scope, sent: dict[bytes, bytes]) -> None:
     """
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         raise invalid([ConfigIssue(key="address", message="must not hold a NUL character")])
-    if len(scope["headers"]) > MOST_HEADERS:
+    if scope["http_version"] not in _VERSIONS:
+        raise ProblemError(ProblemCode.MALFORMED, 400, "this version of HTTP is not spoken here")
+    headers = scope["headers"]
+    size = len(scope["path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > MOST_HEADERS or size > MOST_HEAD_BYTES:
         raise ProblemError(
-            ProblemCode.TOO_LARGE, 431, f"at most {MOST_HEADERS} headers can be sent"
+            ProblemCode.TOO_LARGE,
+            431,
+            f"at most {MOST_HEADERS} headers and {MOST_HEAD_BYTES} bytes of them can be sent",
         )
     length = sent.get(b"content-length", b"")
     if length.isdigit():

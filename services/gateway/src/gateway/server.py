@@ -17,10 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, ProblemCode
+from gateway.boundary import MOST_HEAD_BYTES
 from gateway.problems import ProblemError, problem_response
 from gateway.settings import HttpLimits
-
-MOST_HEAD_BYTES = 32 * 1024
 
 _DRAIN_SECONDS = 5
 _WAITING = {h11.DONE, h11.MUST_CLOSE, h11.CLOSED}
