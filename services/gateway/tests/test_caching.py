@@ -167,13 +167,14 @@ async def test_what_is_kept_is_bounded(stage, config):
 
 
 async def test_all_that_ask_at_once_share_a_reading_that_began_after_they_asked(stage):
-    freshness, read = Freshness(stage.reader), []
+    read = []
 
-    @event.listens_for(stage.reader.sync_engine, "before_cursor_execute")
-    def note(_connection, _cursor, statement, *_rest):
-        if "to_regclass" in statement:
-            read.append(statement)
+    class Counted(Freshness):
+        async def _read(self, connection, driver):
+            read.append(driver)
+            await super()._read(connection, driver)
 
+    freshness = Counted(stage.reader)
     first = await asyncio.gather(*(freshness.now() for _ in range(50)))
     assert len(read) == 1
     assert all(one is first[0] for one in first)

@@ -19,11 +19,12 @@ from gateway.settings import HttpLimits
 from gateway.system import healthz
 
 QUICK = HttpLimits(
-    http_head_seconds=0.5,
-    http_body_seconds=0.5,
-    http_idle_seconds=1,
+    http_head_seconds=1.5,
+    http_body_seconds=1.5,
+    http_idle_seconds=2,
     http_connections=4,
 )
+PATIENT = HttpLimits(http_connections=4)
 ALIVE = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -122,7 +123,7 @@ async def alive(port):
 
 async def test_a_head_that_trickles_is_cut_off(port):
     async with Raw(port) as raw:
-        telling = asyncio.create_task(raw.say(*(bytes([one]) for one in ALIVE), every=0.1))
+        telling = asyncio.create_task(raw.say(*(bytes([one]) for one in ALIVE), every=0.2))
         assert code_of(await raw.answer()) == (408, "REQUEST_TIMEOUT")
         assert await raw.ends() < 2
         telling.cancel()
@@ -139,7 +140,7 @@ async def test_a_second_head_that_trickles_is_cut_off_too(port):
     async with Raw(port) as raw:
         await raw.say(ALIVE)
         assert (await raw.answer())[0] == 200
-        telling = asyncio.create_task(raw.say(*(bytes([one]) for one in ALIVE), every=0.1))
+        telling = asyncio.create_task(raw.say(*(bytes([one]) for one in ALIVE), every=0.2))
         assert code_of(await raw.answer()) == (408, "REQUEST_TIMEOUT")
         telling.cancel()
 
@@ -313,8 +314,8 @@ async def test_who_leaves_in_the_middle_harms_nobody(stage, port):
     assert await alive(port)
 
 
-async def test_a_connection_too_many_is_told_to_come_again(port):
-    async with contextlib.AsyncExitStack() as open_ones:
+async def test_a_connection_too_many_is_told_to_come_again(stage):
+    async with serving(stage, PATIENT) as port, contextlib.AsyncExitStack() as open_ones:
         held = [await open_ones.enter_async_context(Raw(port)) for _ in range(4)]
         for raw in held:
             await raw.say(ALIVE)
@@ -325,9 +326,10 @@ async def test_a_connection_too_many_is_told_to_come_again(port):
             assert code_of(answer) == (503, "UNAVAILABLE")
             assert answer[1][b"retry-after"] == b"1"
             assert await raw.ends() < 1
-    async with asyncio.timeout(10):
-        while not await _is_let_in(port):
-            await asyncio.sleep(0.02)
+        await open_ones.aclose()
+        async with asyncio.timeout(10):
+            while not await _is_let_in(port):
+                await asyncio.sleep(0.02)
 
 
 async def _is_let_in(port):

@@ -7,15 +7,13 @@ they say what is wrong.
 
 from dataclasses import dataclass
 
-from fastapi.security import HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
 from starlette.requests import Request
 from starlette.types import Scope
 
 from gateway import access
 from gateway.access import Caller
 from gateway.problems import ProblemError
-
-_bearer = HTTPBearer(auto_error=False)
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ async def admitted(scope: Scope) -> Admitted:
 
 
 async def _admitted(request: Request) -> Admitted:
-    credentials = await _bearer(request)
+    credentials = _bearer(request.headers.get("Authorization", ""))
     workspace = request.headers.get("X-Assay-Workspace", "default")
     try:
         return Admitted(caller=await access.caller(request, credentials, workspace))
@@ -50,3 +48,10 @@ async def _admitted(request: Request) -> Admitted:
     except ProblemError:
         return _NOBODY
     return Admitted(is_runner=True)
+
+
+def _bearer(header: str) -> HTTPAuthorizationCredentials | None:
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        return None
+    return HTTPAuthorizationCredentials(scheme=scheme, credentials=token.strip())

@@ -41,6 +41,23 @@ _ERRORS = {
 }
 
 
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Chosen by the client: the same request under the same key is done once.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag of an answer that the client has; 304 says that it still holds.",
+    "schema": {"type": "string"},
+}
+_ETAG = {"description": "Names these very bytes.", "schema": {"type": "string"}}
+
+
 class GatewayApp(FastAPI):
     """The application, whose OpenAPI document says of errors what they are: problem details."""
 
@@ -49,9 +66,11 @@ class GatewayApp(FastAPI):
         is_new = self.openapi_schema is None
         document = super().openapi()
         if is_new:
-            for operations in document["paths"].values():
-                for operation in operations.values():
+            for path, operations in document["paths"].items():
+                for method, operation in operations.items():
                     _as_problems(operation["responses"])
+                    if path.startswith("/api/"):
+                        _with_manners(method, operation)
         return document
 
 
@@ -60,6 +79,22 @@ def _as_problems(answers: dict[str, Any]) -> None:
         content = answer.get("content", {})
         if int(status) in _ERRORS and "application/json" in content:
             content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
+
+
+def _with_manners(method: str, operation: dict[str, Any]) -> None:
+    """What the layers around the routes add to each of them."""
+    match method:
+        case "post":
+            operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+        case "get" if "application/json" in operation["responses"]["200"].get("content", {}):
+            operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
+            operation["responses"]["200"]["headers"] = {"ETag": _ETAG}
+            operation["responses"]["304"] = {
+                "description": "Nothing changed since the answer with this tag",
+                "headers": {"ETag": _ETAG},
+            }
+        case _:
+            pass
 
 
 def build_app(

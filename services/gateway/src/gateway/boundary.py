@@ -71,22 +71,26 @@ class Boundary:
         structlog.contextvars.bind_contextvars(correlation_id=str(request_id))
         try:
             _check_head(scope, sent)
-            await self._app(scope, await self._checked(receive), answer)
+            await self._app(scope, await self._checked(receive, sent), answer)
         except Exception as error:
             if started:
                 raise
             await problem_response(translated(error, Request(scope)))(scope, receive, answer)
 
-    async def _checked(self, receive: Receive) -> Receive:
+    async def _checked(self, receive: Receive, sent: dict[bytes, bytes]) -> Receive:
         """A `receive` that hands on the whole body, once it was found fit.
 
         Raises:
             ProblemError: the body is too large, too slow or no JSON, or a text holds a NUL
                 character.
         """
+        has_body = b"content-length" in sent or b"transfer-encoding" in sent
         try:
-            async with asyncio.timeout(self._body_seconds):
-                message = await _whole(receive)
+            if has_body:
+                async with asyncio.timeout(self._body_seconds):
+                    message = await _whole(receive)
+            else:
+                message = await receive()
         except TimeoutError as error:
             raise ProblemError(
                 ProblemCode.REQUEST_TIMEOUT,
@@ -110,11 +114,9 @@ async def _whole(receive: Receive) -> Message:
     Raises:
         ProblemError: it is too large.
     """
-    message = await receive()
-    if not message.get("more_body", False):
-        _check_size(len(message.get("body", b"")))
-        return message
-    parts, size = [message["body"]], len(message["body"])
+    parts: list[bytes] = []
+    size = 0
+    message: Message = {"more_body": True}
     while message.get("more_body", False):
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -135,7 +137,12 @@ def _check_head(scope: Scope, sent: dict[bytes, bytes]) -> None:
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         raise invalid([ConfigIssue(key="address", message="must not hold a NUL character")])
     if scope["http_version"] not in _VERSIONS:
-        raise ProblemError(ProblemCode.MALFORMED, 400, "this version of HTTP is not spoken here")
+        raise ProblemError(
+            ProblemCode.MALFORMED,
+            400,
+            "this version of HTTP is not spoken here",
+            headers={"Connection": "close"},
+        )
     headers = scope["headers"]
     size = len(scope["path"]) + len(scope["query_string"])
     size += sum(len(name) + len(value) for name, value in headers)

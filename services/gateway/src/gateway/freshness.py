@@ -7,16 +7,17 @@ way share the next one: the busier the gateway, the less each of them costs.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, cast
 
+import psycopg
 import structlog
-from sqlalchemy import TextClause, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from psycopg.rows import TupleRow
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assay_kernel.database import is_outage
-from gateway.problems import not_yet_there
 
 log = structlog.get_logger(__name__)
 
@@ -41,14 +42,15 @@ class Mark:
 Marks = Mapping[ReadModel, Mark]
 
 
-def _question() -> TextClause:
-    """All marks in one statement, and so in one state of the database."""
-    columns = [
-        f"(SELECT sequence FROM {schema}.checkpoints WHERE projection = '{projection}'), "  # noqa: S608  names of ours
-        f"CAST(CAST(to_regclass('{schema}.{table}') AS oid) AS bigint)"
-        for schema, projection, table in (model.value for model in ReadModel)
-    ]
-    return text(f"SELECT {', '.join(columns)}")
+_MARK = (
+    "(SELECT sequence FROM {0}.checkpoints WHERE projection = '{1}'), "
+    "to_regclass('{0}.{2}')::oid::bigint"
+)
+_QUESTION = "SELECT " + ", ".join(_MARK.format(*model.value) for model in ReadModel)
+"""All marks in one statement, and so in one state of the database."""
+
+_LINGER_SECONDS = 1.0
+"""How long the connection is kept after the last question."""
 
 
 class Freshness:
@@ -56,9 +58,9 @@ class Freshness:
 
     def __init__(self, reader: AsyncEngine) -> None:
         self._reader = reader.execution_options(isolation_level="AUTOCOMMIT")
-        self._question = _question()
-        self._under_way: asyncio.Task[Marks | None] | None = None
-        self._next: asyncio.Task[Marks | None] | None = None
+        self._next: asyncio.Future[Marks | None] | None = None
+        self._asked = asyncio.Event()
+        self._answering: asyncio.Task[None] | None = None
 
     async def now(self) -> Marks | None:
         """The marks, as they are at some moment after this call.
@@ -67,24 +69,70 @@ class Freshness:
         nothing can be kept, and whoever reads meets the same trouble.
         """
         if self._next is None:
-            self._next = asyncio.create_task(self._read_after(self._under_way))
+            self._next = asyncio.get_running_loop().create_future()
+            self._asked.set()
+        if self._answering is None or self._answering.done():
+            self._answering = asyncio.create_task(self._answer())
         return await asyncio.shield(self._next)
 
-    async def _read_after(self, earlier: asyncio.Task[Marks | None] | None) -> Marks | None:
-        if earlier is not None and not earlier.done():
-            await asyncio.wait([earlier])
-        self._under_way, self._next = self._next, None
+    async def _answer(self) -> None:
+        """Answer all that ask, over one connection, until nobody has asked for a while."""
         try:
             async with self._reader.connect() as connection:
-                row = (await connection.execute(self._question)).one()
+                raw = await connection.get_raw_connection()
+                driver = cast("psycopg.AsyncConnection[TupleRow]", raw.driver_connection)
+                while await self._is_asked():
+                    await self._read(connection, driver)
         except Exception as error:
-            if not (is_outage(error) or not_yet_there(error)):
+            if not is_outage(error):
                 raise
             log.warning("read-models-unmarked", error=type(error).__name__)
-            return None
-        return {
-            model: Mark(row[2 * place], row[2 * place + 1]) for place, model in enumerate(ReadModel)
-        }
+        finally:
+            self._tell(self._taken(), None)
+
+    async def _read(
+        self, connection: AsyncConnection, driver: "psycopg.AsyncConnection[TupleRow]"
+    ) -> None:
+        """Read the marks for all that have asked by now.
+
+        Straight from the driver: everything between the two would cost more than the question.
+        """
+        waiting, marks = self._taken(), None
+        try:
+            row = await (await driver.execute(_QUESTION)).fetchone()
+            marks = None if row is None else _marks(row)
+        except psycopg.Error as error:
+            log.warning("read-models-unmarked", error=type(error).__name__)
+            if driver.broken:
+                await connection.invalidate()
+                raise
+        finally:
+            self._tell(waiting, marks)
+
+    def _taken(self) -> "asyncio.Future[Marks | None] | None":
+        """Those that wait; whoever asks from now on waits for the next reading."""
+        waiting, self._next = self._next, None
+        self._asked.clear()
+        return waiting
+
+    def _tell(self, waiting: "asyncio.Future[Marks | None] | None", marks: Marks | None) -> None:
+        if waiting is not None and not waiting.done():
+            waiting.set_result(marks)
+
+    async def _is_asked(self) -> bool:
+        """Whether somebody asks within a while."""
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                await self._asked.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+def _marks(row: Sequence[Any]) -> Marks:
+    return {
+        model: Mark(row[2 * place], row[2 * place + 1]) for place, model in enumerate(ReadModel)
+    }
 
 
 def of(marks: Marks, models: Iterable[ReadModel]) -> tuple[Mark, ...]:
