@@ -22,11 +22,15 @@ from gateway.master_keys import NoMasterKeyError
 log = structlog.get_logger(__name__)
 
 _CODES = {
+    400: ProblemCode.MALFORMED,
     401: ProblemCode.AUTH_REQUIRED,
     403: ProblemCode.FORBIDDEN,
     404: ProblemCode.NOT_FOUND,
+    408: ProblemCode.REQUEST_TIMEOUT,
     409: ProblemCode.CONFLICT,
     413: ProblemCode.TOO_LARGE,
+    429: ProblemCode.RATE_LIMITED,
+    431: ProblemCode.TOO_LARGE,
     503: ProblemCode.UNAVAILABLE,
 }
 _NOT_YET_THERE = {"42P01", "42703", "3F000"}
