@@ -71,13 +71,13 @@ class Boundary:
         structlog.contextvars.bind_contextvars(correlation_id=str(request_id))
         try:
             _check_head(scope, sent)
-            await self._app(scope, await self._checked(receive, sent), answer)
+            await self._app(scope, await self._checked(scope, receive, sent), answer)
         except Exception as error:
             if started:
                 raise
             await problem_response(translated(error, Request(scope)))(scope, receive, answer)
 
-    async def _checked(self, receive: Receive, sent: dict[bytes, bytes]) -> Receive:
+    async def _checked(self, scope: Scope, receive: Receive, sent: dict[bytes, bytes]) -> Receive:
         """A `receive` that hands on the whole body, once it was found fit.
 
         Raises:
@@ -98,7 +98,7 @@ class Boundary:
                 f"the body was not there within {self._body_seconds:g} s",
                 headers={"Connection": "close"},
             ) from error
-        if message.get("body") and not _is_form(scope):
+        if message.get("body") and not _is_form(scope, sent):
             _check_json(message["body"])
         left = [message]
 
@@ -164,11 +164,11 @@ def _check_size(size: int) -> None:
         )
 
 
-def _is_form(scope: Scope) -> bool:
+def _is_form(scope: Scope, sent: dict[bytes, bytes]) -> bool:
     """Whether a page's form was sent; the API takes JSON alone."""
-    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip()
+    kind = sent.get(b"content-type", b"").partition(b";")[0].strip()
     is_api = scope["path"].startswith("/api/")
-    return not is_api and kind == "application/x-www-form-urlencoded"
+    return not is_api and kind == b"application/x-www-form-urlencoded"
 
 
 def _check_json(body: bytes) -> None:

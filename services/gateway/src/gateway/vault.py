@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assay_contracts.http import RotatedKeys, SecretEntry
 from gateway import own_queries as queries
-from gateway.master_keys import KeySource, MasterKeys
+from gateway.master_keys import KeySource, MasterKeys, NoMasterKeyError
 from gateway.own_queries import RUN, USER, WORKSPACE, Record, Sealed
 
 _NONCE_BYTES = 12
