@@ -37,8 +37,7 @@ from gateway import run_queries as queries
 from gateway.access import Caller, Reading, Running
 from gateway.benchmarks import find as find_benchmark
 from gateway.desk import Desk, DeskNow
-from gateway.downloads.endpoints import BYTES
-from gateway.downloads.ranges import Served, serve
+from gateway.downloads.ranges import BYTES, Served, serve
 from gateway.explanations import Manifest, agent_named, explain, manifest
 from gateway.imports import import_run, take_results
 from gateway.moments import stamp
