@@ -46,8 +46,7 @@ from gateway.benchmarks import find as find_benchmark
 from gateway.caching import do_not_keep, kept_with
 from gateway.cursors import Cursor
 from gateway.desk import Desk, DeskNow
-from gateway.downloads.endpoints import BYTES
-from gateway.downloads.ranges import Served, serve
+from gateway.downloads.ranges import BYTES, Served, serve
 from gateway.explanations import Manifest, agent_named, explain, explain_result, manifest
 from gateway.freshness import ReadModel
 from gateway.imports import import_run, take_results
