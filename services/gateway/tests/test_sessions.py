@@ -73,6 +73,18 @@ async def test_who_proves_nothing_does_not_get_in(ada, body):
     assert "set-cookie" not in answer.headers
 
 
+async def test_who_tries_passwords_is_held_up(ada):
+    for _ in range(10):
+        answer = await ada.post("/session", json={"user": "ada", "password": "wrong"})
+        assert answer.status_code == 401
+    right = {"user": "ADA", "password": PASSWORD}
+    answer = await ada.post("/session", json=right)
+    assert (answer.status_code, answer.json()["code"]) == (429, "RATE_LIMITED")
+    assert 0 < int(answer.headers["retry-after"]) <= 300
+    other = await ada.post("/session", json={"user": "bob", "password": "wrong"})
+    assert other.status_code == 401
+
+
 async def test_signing_out_ends_the_session_for_good(stage, ada):
     cookie = ada.cookies["assay-session"]
     assert (await ada.delete("/session", headers=OWN)).status_code == 204

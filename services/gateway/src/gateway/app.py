@@ -44,6 +44,7 @@ from gateway.mcp.server import serve_mcp
 from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
+from gateway.people.attempts import Attempts
 from gateway.people.openid import OpenIdProvider
 from gateway.problems import answer_problems
 from gateway.rate_limits import RateLimits
@@ -155,6 +156,7 @@ def build_app(
     app.state.public_url, app.state.openid = public_url, openid
     app.state.live = Live(desk.store, closing)
     app.state.sql = sql_desk
+    app.state.attempts = Attempts()
     answer_problems(app)
     # The last one is the first that a request passes.
     app.add_middleware(Idempotency, desk)

@@ -64,6 +64,8 @@ async def redrive(letter: LetterId, asking: Operating, desk: DeskNow) -> DeadLet
     else:
         await _send_again(desk, found)
     await note_redriven(desk.store, found, asking.user)
+    async with desk.acting() as connection:
+        await desk.audit.tell(connection, asking, "dead-letter-redriven", str(letter))
     return _entry(await _letter(desk, letter))
 
 

@@ -73,15 +73,15 @@ class RateLimits:
         """The policy that counts for a request, its limit, and under which name it counts."""
         if who.somebody is not None:
             return "caller", self._caller, who.somebody.user
-        return "address", self._address, _network(scope.get("client"))
+        return "address", self._address, network_of(scope.get("client"))
 
 
 def _is_exempt(who: Admitted) -> bool:
     return who.is_runner or (who.somebody is not None and who.somebody.identity.operates)
 
 
-def _network(client: tuple[str, int] | None) -> str:
-    """The address that a request comes from, or its network."""
+def network_of(client: tuple[str, int] | None) -> str:
+    """The address that a request comes from, or its network: who has one IPv6 address has many."""
     if client is None:
         return "none"
     try:

@@ -49,6 +49,7 @@ from gateway.desk import Desk, DeskNow
 from gateway.downloads.ranges import BYTES, Served, serve
 from gateway.explanations import Manifest, agent_named, explain, explain_result, manifest
 from gateway.freshness import ReadModel
+from gateway.idempotency import changes_nothing
 from gateway.imports import import_run, take_results
 from gateway.live.standing import StandingNow
 from gateway.moments import stamp
@@ -84,7 +85,11 @@ async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapp
     return row
 
 
-@router.post("/validate", summary="Check a submission, and estimate what it takes")
+@router.post(
+    "/validate",
+    summary="Check a submission, and estimate what it takes",
+    dependencies=[Depends(changes_nothing)],
+)
 async def validate(body: SubmitRun, asking: Running, desk: DeskNow) -> RunPreview:
     """Everything that a submission checks, and nothing is done.
 

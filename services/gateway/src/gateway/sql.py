@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from assay_contracts.http import SqlAnswer, SqlQuery
 from gateway.access import Reading
+from gateway.idempotency import changes_nothing
 from gateway.problems import unavailable
 from gateway.sql_queries import SqlDesk
 
@@ -19,7 +20,12 @@ def _sql_desk(request: Request) -> SqlDesk:
     return desk
 
 
-@router.post("", summary="Query with SQL", response_model=SqlAnswer)
+@router.post(
+    "",
+    summary="Query with SQL",
+    response_model=SqlAnswer,
+    dependencies=[Depends(changes_nothing)],
+)
 async def query(
     body: SqlQuery, asking: Reading, desk: Annotated[SqlDesk, Depends(_sql_desk)]
 ) -> Response:

@@ -142,12 +142,17 @@ async def status(_: Reading, client: ClientNow) -> SystemStatus:
 
 
 @router.post("/replay", summary="Fold the streams again")
-async def replay(body: Replay, _: Operating, client: ClientNow) -> list[ReplayReport]:
+async def replay(
+    body: Replay, asking: Operating, client: ClientNow, desk: DeskNow
+) -> list[ReplayReport]:
     """Fold every stream from sequence 0 and compare with what serves, or let it serve instead."""
     if body.service is not None and body.service not in REPLAYED:
         known = ", ".join(REPLAYED)
         raise invalid([ConfigIssue(key="service", message=f"must be one of {known}")])
     wanted = REPLAYED if body.service is None else (body.service,)
+    if not body.verify:
+        async with desk.acting() as connection:
+            await desk.audit.tell(connection, asking, "replay-swapped-in", ", ".join(wanted))
     reports: list[ReplayReport] = []
     for service in wanted:
         try:

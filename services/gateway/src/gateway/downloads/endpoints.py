@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from sqlalchemy import RowMapping
 from starlette.responses import Response
@@ -44,6 +44,7 @@ from gateway.downloads.files import (
 from gateway.downloads.names import attachment
 from gateway.downloads.ranges import BYTES, Served, serve
 from gateway.downloads.writers import Layout
+from gateway.idempotency import changes_nothing
 from gateway.problems import ProblemError, invalid
 from gateway.runs import find as find_run
 
@@ -139,7 +140,7 @@ def _listed(file: RunFile, token: str) -> DownloadFile:
     )
 
 
-@router.post("/urls", summary="Make addresses of files")
+@router.post("/urls", summary="Make addresses of files", dependencies=[Depends(changes_nothing)])
 async def make_urls(
     ref: str, body: MakeDownloadUrls, asking: Reading, desk: DeskNow, request: Request
 ) -> DownloadUrls:

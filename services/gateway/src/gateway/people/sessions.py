@@ -19,6 +19,7 @@ from gateway.access import (
 )
 from gateway.desk import Desk, DeskNow
 from gateway.people import queries
+from gateway.people.attempts import Attempts
 from gateway.people.credentials import (
     SESSION_LIFETIME,
     hash_password,
@@ -28,6 +29,7 @@ from gateway.people.credentials import (
 )
 from gateway.people.tokens import revoke_own
 from gateway.problems import ProblemError, conflict, invalid
+from gateway.rate_limits import network_of
 
 router = APIRouter(prefix="/session", tags=["session"])
 
@@ -43,7 +45,7 @@ async def sign_in(body: SignIn, request: Request, response: Response, desk: Desk
     """By user and password, or by a token; the answer sets the cookie of a session."""
     if any(name in request.headers for name in ("origin", "sec-fetch-site")):
         require_own_pages(request)
-    user = await _proven(body, request.app.state.tokens, desk)
+    user = await _proven(body, request, desk)
     return await begin(user, "signed-in", request, response, desk)
 
 
@@ -97,12 +99,13 @@ async def sign_out(asking: SomebodyNow, response: Response, desk: DeskNow) -> No
     response.delete_cookie(SESSION_COOKIE, path="/")
 
 
-async def _proven(body: SignIn, tokens: Tokens, desk: Desk) -> str:
+async def _proven(body: SignIn, request: Request, desk: Desk) -> str:
     """The user that signs in.
 
     Raises:
-        ProblemError: what was given proves nobody.
+        ProblemError: what was given proves nobody, or too much was tried before.
     """
+    tokens: Tokens = request.app.state.tokens
     if body.token is not None:
         if is_admin_token(body.token, tokens):
             return ADMIN
@@ -112,9 +115,13 @@ async def _proven(body: SignIn, tokens: Tokens, desk: Desk) -> str:
         return identity.user
     if body.user is None or body.password is None:
         raise invalid([ConfigIssue(key="body", message="needs user and password, or a token")])
+    attempts: Attempts = request.app.state.attempts
+    network = network_of(request.scope.get("client"))
+    attempts.require_few(body.user, network)
     async with desk.acting() as connection:
         row = await queries.find_sign_in(connection, body.user)
     if not await is_password(body.password, None if row is None else row["password"]) or not row:
+        attempts.failed(body.user, network)
         raise ProblemError(ProblemCode.AUTH_REQUIRED, 401, "the user or the password is not right")
     return str(row["name"])
 
