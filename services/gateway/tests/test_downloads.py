@@ -337,6 +337,17 @@ async def test_an_address_is_of_one_file_of_one_run_for_a_quarter_of_an_hour(sta
     assert (foreign.status_code, foreign.json()["code"]) == (422, "VALIDATION")
 
 
+async def test_an_address_opens_nothing_of_a_run_that_was_deleted(stage, http, run):
+    await finish(stage, run)
+    wanted = {"items": [{"path": "summary.csv"}]}
+    made = await http.post(f"/runs/{run['name']}/downloads/urls", json=wanted)
+    url = made.json()["items"][0]["url"]
+    assert (await http.get(url)).status_code == 200
+    assert (await http.delete(f"/runs/{run['name']}")).status_code == 204
+    await stage.caught_up()
+    assert (await http.get(url)).status_code == 404
+
+
 async def test_what_is_not_there_is_said_and_another_workspace_sees_nothing(stage, http, run):
     await finish(stage, run)
     paths = ["nothing.txt", f"artifacts/{new_id()}/x", "artifacts/x/y", "../../etc/passwd"]

@@ -241,6 +241,7 @@ async def download(signed: str, request: Request, desk: DeskNow) -> Response:
         found = Signer(desk.vault).addressed(signed, datetime.now(UTC))
     except AddressRefusedError as error:
         raise ProblemError(ProblemCode.FORBIDDEN, 403, str(error)) from error
+    await find(desk, found.owner.workspace, str(found.owner.run))  # it may be deleted by now
     file = found.file
     served = Served(file.sha256, file.size, file.media_type, found.filename)
     more = {SNAPSHOT: "true"} if file.snapshot else None
