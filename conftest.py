@@ -1,11 +1,15 @@
-"""What tests of every member share: a real nats-server and a real PostgreSQL, started once."""
+"""What tests of every member share: a real nats-server, PostgreSQL and Osmosis client."""
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -100,3 +104,88 @@ async def store(own_nats_url: str) -> AsyncIterator[EventStore]:
         yield EventStore(client)
     finally:
         await broker.stop()
+
+
+OSMOSIS_CLIENT = "osmosis-ai==0.3.8"
+
+
+@pytest.fixture(scope="session")
+def osmosis_programs() -> Path:
+    """The programs of an environment of its own in which the real Osmosis client is installed."""
+    folder = Path(__file__).parent / ".cache" / OSMOSIS_CLIENT.replace("==", "-")
+    programs, stamp = folder / "bin", folder / "installed"
+    if not stamp.exists():
+        for command in (
+            [sys.executable, "-m", "venv", "--clear", str(folder)],
+            [str(programs / "python"), "-m", "pip", "install", "--quiet", OSMOSIS_CLIENT],
+        ):
+            subprocess.run(command, check=True)  # noqa: S603  every word of it stands above
+        stamp.touch()
+    return programs
+
+
+class Osmosis:
+    """The `osmosis` command of a person, with a token or none, in a home and folder of its own."""
+
+    def __init__(self, programs: Path, folder: Path, url: str, token: str | None) -> None:
+        self.programs = programs
+        self.folder = folder
+        self.url = url
+        self.environment = {
+            "HOME": str(folder),
+            "PATH": os.environ["PATH"],
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+            "OSMOSIS_TOKEN_STORE": "file",
+            "OSMOSIS_PLATFORM_URL": url,
+        }
+        if token is not None:
+            self.environment |= {"OSMOSIS_TOKEN": token, "OSMOSIS_TOKEN_PLATFORM_URL": url}
+
+    async def run(
+        self,
+        *arguments: str,
+        workspace: str | None = "default",
+        expect: int = 0,
+        **variables: str,
+    ) -> tuple[str, str]:
+        """Type `osmosis --workspace … …`; returns what was printed and what was complained of."""
+        scope = () if workspace is None else ("--workspace", workspace)
+        return await self.start("osmosis", *scope, *arguments, expect=expect, **variables)
+
+    async def start(
+        self, program: str, *arguments: str, expect: int = 0, **variables: str
+    ) -> tuple[str, str]:
+        """Start a program of the client's environment, `python` for one, and wait for its end."""
+        process = await asyncio.create_subprocess_exec(
+            str(self.programs / program),
+            *arguments,
+            cwd=self.folder,
+            env=self.environment | variables,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(120):
+            out, err = (one.decode() for one in await process.communicate())
+        assert process.returncode == expect, f"{arguments}\n{out}\n{err}"
+        return out, err
+
+    async def json(self, *arguments: str, **more: Any) -> Any:
+        """What `osmosis --json …` prints."""
+        return json.loads((await self.run("--json", *arguments, **more))[0])
+
+    async def refusal(self, *arguments: str, **more: Any) -> Any:
+        """The error that `osmosis --json …` ends with."""
+        _, told = await self.run("--json", *arguments, expect=1, **more)
+        lines = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+        [error] = [line["error"] for line in lines if "error" in line]
+        return error
+
+
+@pytest.fixture
+def osmosis(osmosis_programs: Path, tmp_path: Path) -> Callable[[str, str | None], Osmosis]:
+    """The command for a server's address and a token, if there is one."""
+    folder = tmp_path / "osmosis-home"
+    folder.mkdir()
+    return lambda url, token: Osmosis(osmosis_programs, folder, url, token)

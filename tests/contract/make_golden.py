@@ -70,6 +70,7 @@ DATA: dict[str, dict[str, Any]] = {
     "reopened": {"slots": [SLOT], "reason": "the network is back"},
     "paused": {"agent": 0, "reason": "the provider is busy", "until": AT},
     "resumed": {"agent": 0, "reason": "the wait is over"},
+    "deleted": {"reason": "a mistake in the prompt"},
     "attempt-started": {**TRY, "runner": "r-1", "environment": "docker"},
     "attempt-retried": {**TRY, "try_number": 2, "reason": "lost", "not_before": AT},
     "result-ingested": {

@@ -41,10 +41,13 @@ def leaderboard(runs, metric):
 
 
 def eligible(runs):
-    """Every agent of a finished run on a comparable task set that has a result in each slot."""
+    """Every agent of a finished run on a comparable task set that has a result in each slot; of a
+    run that was deleted none."""
     for events in runs:
         told = [one["event"] for one in events]
         data = told[0]["data"]
+        if any(event["type"] == "deleted" for event in told):
+            continue
         ends = [one for one in events if one["event"]["type"] in {"finished", "stopped", "failed"}]
         if data["selection"]["task_set"] == "custom" or not ends:
             continue

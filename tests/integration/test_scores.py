@@ -178,6 +178,38 @@ async def test_every_leaderboard_follows_from_the_printed_events_alone(door):
         assert any("chosen tasks" in one for one in reasons.values())
 
 
+async def test_a_deleted_run_leaves_its_entrants_their_latest_run_that_is_left(door):
+    async with door.client() as client:
+        tasks = await task_names(client)
+        old = await imported(door, client, asked("a", "b"), results(tasks, (0.9, 0.3)))
+        new = await imported(door, client, asked("a", "c"), results(tasks, (0.5, 0.4), seed=2))
+        before = await board_by(client, "pass@1")
+        assert {one["run_name"] for one in before["standings"]} == {old["name"], new["name"]}
+        assert (await client.delete(f"/runs/{new['id']}")).status_code == 204
+        ids = (UUID(old["id"]), UUID(new["id"]))
+        runs = [
+            [
+                {"sequence": one.sequence, "event": one.event.model_dump(mode="json")}
+                for one in await door.platform.events(run)
+            ]
+            for run in ids
+        ]
+        assert runs[1][-1]["event"]["type"] == "deleted"
+        async with asyncio.timeout(20):
+            while len((board := await board_by(client, "pass@1"))["standings"]) != 2:
+                await asyncio.sleep(0.05)
+        assert {one["run_name"] for one in board["standings"]} == {old["name"]}
+        assert board["not_ranked"] == []
+        for metric in METRICS:
+            shown_now = (await board_by(client, metric))["standings"]
+            computed = from_events.leaderboard(runs, metric)
+            assert from_events.differences(shown_now, computed) == [], metric
+        past = await board_by(client, "pass@1", as_of=str(before["sequence"]))
+        assert past["standings"] == before["standings"]
+        replayed = (await client.post("/system/replay", json={"verify": True})).json()
+        assert [one["projection"] for one in replayed if not one["identical"]] == []
+
+
 async def test_an_import_sent_again_is_the_same_run_and_adds_nothing(door):
     async with door.client() as client:
         tasks = await task_names(client)

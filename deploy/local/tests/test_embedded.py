@@ -130,16 +130,18 @@ def test_folders_above_the_cluster_are_opened_for_passing_through_alone(short_fo
     assert above.stat().st_mode & 0o777 == 0o701
 
 
-async def test_nats_refuses_who_does_not_know_the_token(tmp_path, wait_until: Callable[..., None]):
+async def test_nats_refuses_who_does_not_know_a_password(tmp_path, wait_until: Callable[..., None]):
     port = free_port()
-    program = nats_program(tmp_path / "nats", port, token='a "token"')
+    program = nats_program(tmp_path / "nats", port, {"operator": 'a "password"'})
 
     with _started(program, tmp_path / "log", wait_until):
-        client = await nats.connect(f"nats://127.0.0.1:{port}", token='a "token"')
+        url = f"nats://127.0.0.1:{port}"
+        client = await nats.connect(url, user="operator", password='a "password"')
         assert (await client.jetstream().account_info()).streams == 0
         await client.close()
-        with pytest.raises(nats.errors.Error, match="Authorization"):
-            await nats.connect(f"nats://127.0.0.1:{port}", allow_reconnect=False, error_cb=_ignore)
+        for login in ({}, {"user": "operator", "password": "guessed"}, {"user": "grader"}):
+            with pytest.raises(nats.errors.Error, match="Authorization"):
+                await nats.connect(url, allow_reconnect=False, error_cb=_ignore, **login)
     assert program.stop_signal is signal.SIGTERM
     assert (tmp_path / "nats" / "nats.conf").stat().st_mode & 0o077 == 0
 

@@ -3,8 +3,10 @@
 import pytest
 
 from assay_contracts.commands import SERVICES
+from assay_kernel.database import SQL_ROLE
 from assay_local.environment import Addresses, service_environment
 from assay_local.folder import DataFolder
+from assay_local.provision import WITH_SCHEMA
 
 
 @pytest.fixture
@@ -13,7 +15,11 @@ def folder(tmp_path) -> DataFolder:
     return DataFolder.prepare(tmp_path / "data")
 
 
-ADDRESSES = Addresses(nats="nats://token@127.0.0.1:4222", database="postgresql://d", port=8400)
+ADDRESSES = Addresses(
+    nats={service: f"nats://{service}:secret@127.0.0.1:4222" for service in SERVICES},
+    database={name: f"postgresql://{name}:secret@/assay" for name in (*WITH_SCHEMA, SQL_ROLE)},
+    port=8400,
+)
 
 
 def test_every_service_is_told_where_the_servers_are(folder):
@@ -21,13 +27,30 @@ def test_every_service_is_told_where_the_servers_are(folder):
         assert (
             service_environment(service, folder, ADDRESSES, {}).items()
             >= {
-                "ASSAY_NATS_URL": "nats://token@127.0.0.1:4222",
-                "ASSAY_DATABASE_URL": "postgresql://d",
+                "ASSAY_NATS_URL": f"nats://{service}:secret@127.0.0.1:4222",
                 "ASSAY_BLOB_URL": f"file://{folder.root}/blobs",
                 "ASSAY_INSTANCE": f"{service}-1",
                 "ASSAY_LOG_FORMAT": "json",
             }.items()
         )
+
+
+def test_every_service_gets_its_own_password_and_no_other(folder):
+    for service in SERVICES:
+        told = service_environment(service, folder, ADDRESSES, {})
+        database = {f"postgresql://{service}:secret@/assay"} if service in WITH_SCHEMA else set()
+        queries = {"postgresql://assay_sql:secret@/assay"} if service == "gateway" else set()
+        assert {value for value in told.values() if "secret@" in value} == {
+            f"nats://{service}:secret@127.0.0.1:4222",
+            *database,
+            *queries,
+        }
+
+
+def test_servers_of_the_callers_own_are_used_instead(folder):
+    caller = {"ASSAY_NATS_URL": "nats://elsewhere", "ASSAY_DATABASE_URL": "postgresql://there"}
+    told = service_environment("grader", folder, Addresses(nats={}, database={}, port=1), caller)
+    assert told.items() >= caller.items()
 
 
 def test_the_runner_is_told_what_to_hide_and_the_installation(folder):
@@ -90,4 +113,4 @@ def test_proxies_and_docker_are_passed_and_the_callers_other_secrets_are_not(fol
 
 
 def test_addresses_do_not_print_what_may_be_a_password():
-    assert "token" not in repr(ADDRESSES)
+    assert "secret" not in repr(ADDRESSES)

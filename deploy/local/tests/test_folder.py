@@ -3,13 +3,14 @@
 import os
 import signal
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from assay_local.folder import DataFolder, FolderError, HeldError, Running, RunningProgram
 from assay_local.process import ProcessRef
 
-SECRETS = ("admin-token", "master-key", "runner-token", "nats-token")
+SECRETS = ("admin-token", "master-key", "runner-token")
 
 
 def _mode(path) -> int:
@@ -28,6 +29,29 @@ def test_secrets_are_made_once_and_are_the_users_alone(tmp_path):
     assert len(set(values)) == len(SECRETS)
     assert min(map(len, values)) >= 43
     assert {_mode(again.root / name) for name in SECRETS} == {0o600}
+
+
+def test_of_master_keys_that_are_made_at_once_none_is_lost_and_the_older_stay(tmp_path):
+    folder = DataFolder.prepare(tmp_path / "data")
+    first = folder.secret("master-key")
+    with ThreadPoolExecutor(8) as pool:
+        for made in [pool.submit(folder.add_master_key) for _ in range(20)]:
+            made.result()
+    keys = folder.secret("master-key").split()
+    assert keys[0] == first
+    assert len(set(keys)) == 21
+    assert _mode(folder.root / "master-key") == 0o600
+
+
+def test_a_credential_is_made_when_it_is_asked_for_and_kept(tmp_path):
+    folder = DataFolder.prepare(tmp_path / "data")
+    made = [folder.credential("nats", "grader"), folder.credential("postgres", "grader")]
+
+    again = DataFolder.prepare(tmp_path / "data")
+
+    assert [again.credential("nats", "grader"), again.credential("postgres", "grader")] == made
+    assert len(set(made)) == 2
+    assert {_mode(path) for path in (folder.root / "credentials").iterdir()} == {0o600}
 
 
 def test_secrets_that_were_opened_to_others_are_closed_again(tmp_path):

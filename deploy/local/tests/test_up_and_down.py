@@ -41,8 +41,9 @@ def test_a_second_up_on_the_same_folder_is_refused_with_the_address(running_assa
 
 
 def test_no_secret_is_in_a_command_line_or_a_log(running_assay):
-    names = ("admin-token", "master-key", "runner-token", "nats-token")
+    names = ("admin-token", "master-key", "runner-token")
     values = [running_assay.folder.secret(name) for name in names]
+    values += [path.read_text() for path in (running_assay.data / "credentials").iterdir()]
     commands = [" ".join(process.cmdline()) for process in running_assay.processes()]
     logs = [log.read_text() for log in (running_assay.data / "logs").iterdir()]
 
@@ -183,8 +184,10 @@ def test_a_process_that_got_the_number_of_a_dead_one_is_never_signalled(assay):
 
 
 def _database(assay) -> str:
-    return f"host={assay.data}/postgres port=5432 user=postgres dbname=assay"
+    password = assay.folder.credential("postgres", "superuser")
+    return f"host={assay.data}/postgres port=5432 user=postgres password={password} dbname=assay"
 
 
 def _nats(assay) -> str:
-    return f"nats://{assay.folder.secret('nats-token')}@127.0.0.1:{assay.folder.nats_port}"
+    password = assay.folder.credential("nats", "operator")
+    return f"nats://operator:{password}@127.0.0.1:{assay.folder.nats_port}"

@@ -44,13 +44,16 @@ from assay_kernel.outbox import Outbox
 from assay_kernel.projection import ProjectionRunner
 from assay_kernel.rebuild import Rebuild
 from assay_kernel.settings import KernelSettings
-from assay_local.embedded import create_database, database_address
+from assay_local.embedded import create_database, database_address, free_port
 from gateway.access import Tokens
 from gateway.app import build_app
 from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
 from gateway.desk import Desk
+from gateway.master_keys import KeySource
 from gateway.people.tokens import Wanted, issue
+from gateway.server import serve
+from gateway.spending_projection import SpendingProjection
 from gateway.vault import Vault
 from grader.projection import GradesProjection
 from leaderboard.projection import StandingsProjection
@@ -114,7 +117,7 @@ class Stage:
         self.blobs = BlobStore(settings.blob_url)
         for name, text in (("admin", ADMIN), ("runner", RUNNER), ("master", "m" * 40)):
             (files / name).write_text(text)
-        self.vault = Vault(self.engine, files / "master")
+        self.vault = Vault(self.engine, KeySource(files / "master"))
         self.outbox = Outbox(gateway.tables.kernel.outbox, self.engine, store)
         audit = Audit(self.outbox)
         self.desk = Desk(store, self.engine, self.reader, self.blobs, self.vault, audit)
@@ -144,6 +147,7 @@ class Stage:
                 (grader, GradesProjection(outbox, store)),
                 (leaderboard, StandingsProjection(store)),
                 (gateway, AuditProjection()),
+                (gateway, SpendingProjection()),
             )
         ]
 
@@ -298,6 +302,7 @@ class Stage:
         try_number: int = 1,
         seconds: float = 1.2,
         graded: Fields | None = None,
+        workspace: str = "default",
         **ingested: Any,
     ) -> UUID:
         """A try that ended and, with an `outcome`, its verdict; returns the slot's id."""
@@ -307,6 +312,7 @@ class Stage:
         told = ResultIngested.model_validate(
             envelope(
                 run=UUID(run),
+                workspace=workspace,
                 data={
                     **which,
                     "runner": "stand-in",
@@ -325,6 +331,7 @@ class Stage:
             verdict = ResultGraded.model_validate(
                 envelope(
                     run=UUID(run),
+                    workspace=workspace,
                     data={
                         **which,
                         "outcome": outcome,
@@ -367,6 +374,7 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """The application, with every read model following its stream."""
     stage = Stage(store, settings, tmp_path)
+    await stage.vault.load_keys()
     stage.follow()
     try:
         yield stage
@@ -388,3 +396,23 @@ async def runner_http(stage: Stage) -> AsyncIterator[httpx.AsyncClient]:
     """A sandbox-runner."""
     async with stage.client(token=RUNNER) as client:
         yield client
+
+
+@pytest.fixture
+async def served(stage: Stage) -> AsyncIterator[tuple[httpx.AsyncClient, asyncio.Task[None]]]:
+    """A client of the application behind a real server, and the server's task."""
+    port = free_port()
+    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing))
+    headers = {"Authorization": stage.client().headers["Authorization"]}
+    base = f"http://127.0.0.1:{port}/api/v1"
+    async with httpx.AsyncClient(base_url=base, headers=headers, timeout=20) as client:
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await client.get("/runs")
+                    break
+                except httpx.TransportError:
+                    await asyncio.sleep(0.02)
+        yield client, serving
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from assay_contracts.commands import Redrive, Redriven, redrive_subject
+from assay_contracts.commands import Redrive, Redriven, Resend, redrive_subject, resend_subject
 from assay_contracts.envelope import MAX_EVENT_BYTES
 from assay_contracts.http import DeadLetterDetail, DeadLetterEntry, Page
 from assay_kernel.cursor import StoredMessage
-from assay_kernel.dead_letters import bury_event, bury_message, bury_unsent
+from assay_kernel.dead_letters import bury_event, bury_message, bury_unsent, resend
 
 
 @pytest.fixture
@@ -38,6 +38,19 @@ async def buried(stage):
     )
 
 
+@pytest.fixture
+async def senders(stage):
+    """The services that send messages, as far as they send them again."""
+    for service in ("run-scheduler", "grader"):
+
+        async def sent(message, service=service):
+            request = Resend.model_validate_json(message.data)
+            done = await resend(stage.store, service, request)
+            await message.respond(done.model_dump_json().encode())
+
+        await stage.store.client.subscribe(resend_subject(service), cb=sent)
+
+
 async def test_letters_are_listed_with_their_reasons_and_counted(http, buried):
     listed = Page[DeadLetterEntry].model_validate((await http.get("/deadletters")).json())
     assert [(one.id, one.kind, one.place, one.reason) for one in listed.items] == [
@@ -64,7 +77,7 @@ async def test_a_letter_is_shown_with_what_it_is_about(http, buried):
     assert (absent.status_code, absent.json()["code"]) == (404, "NOT_FOUND")
 
 
-async def test_a_message_is_sent_again_and_its_letter_is_closed(stage, http, buried):
+async def test_a_message_is_sent_again_and_its_letter_is_closed(stage, http, buried, senders):
     redriven = DeadLetterEntry.model_validate((await http.post("/deadletters/2/redrive")).json())
     assert redriven.redriven_by == "admin"
     assert await stage.store.message("WORK", 1) == ("work.default", b'{"try": 1}')
@@ -75,7 +88,7 @@ async def test_a_message_is_sent_again_and_its_letter_is_closed(stage, http, bur
     assert [one["id"] for one in everything.json()["items"]] == [1, 2, 3]
 
 
-async def test_a_message_that_is_still_refused_stays_a_letter(http, buried):
+async def test_a_message_that_is_still_refused_stays_a_letter(http, buried, senders):
     refused = await http.post("/deadletters/3/redrive")
     assert refused.status_code == 409
     assert "message size exceeds" in refused.json()["detail"]

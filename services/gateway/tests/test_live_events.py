@@ -3,32 +3,10 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-import httpx
 import pytest
 from httpx_sse import aconnect_sse
 
-from assay_local.embedded import free_port
-from gateway.server import serve
-
-
-@pytest.fixture
-async def served(stage):
-    """A client of the application behind a real server, and the server's task."""
-    port = free_port()
-    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing))
-    headers = {"Authorization": stage.client().headers["Authorization"]}
-    base = f"http://127.0.0.1:{port}/api/v1"
-    async with httpx.AsyncClient(base_url=base, headers=headers, timeout=20) as client:
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    await client.get("/runs")
-                    break
-                except httpx.TransportError:
-                    await asyncio.sleep(0.02)
-        yield client, serving
-    serving.cancel()
-    await asyncio.gather(serving, return_exceptions=True)
+from gateway.live import feed
 
 
 @pytest.fixture
@@ -41,7 +19,7 @@ async def run(stage):
 async def listening(client, run, **more):
     async with aconnect_sse(client, "GET", f"/runs/{run['id']}/events", **more) as source:
         assert source.response.status_code == 200
-        yield source.aiter_sse()
+        yield (event async for event in source.aiter_sse() if event.data)
 
 
 async def test_a_listener_that_comes_back_misses_nothing_and_sees_nothing_twice(stage, served, run):
@@ -108,3 +86,16 @@ async def test_only_those_who_may_see_a_run_can_listen(served, run):
         answer = await client.get(f"/runs/{run['id']}/events", headers=headers)
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_the_stream_of_a_run_ends_with_the_right_to_it(stage, served, run, monkeypatch):
+    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.2)
+    client, _ = served
+    await stage.person("ada", default="viewer")
+    headers = {"Authorization": f"Bearer {await stage.token_of('ada')}"}
+    async with asyncio.timeout(20), listening(client, run, headers=headers) as events:
+        await anext(events)
+        await client.delete("/workspaces/default/members/ada")
+        rest = [event async for event in events]
+    assert [event.event for event in rest] == ["problem"]
+    assert rest[0].json()["code"] == "NOT_FOUND"

@@ -10,6 +10,8 @@ import gateway.tables
 from assay_contracts.http import RunDetail, RunEntry
 from assay_contracts.identifiers import new_id
 from assay_contracts.run_events import RunSubmitted
+from gateway.master_keys import KeySource
+from gateway.vault import Vault
 
 MODEL = {"type": "provider", "model": "a/b", "api_key_secret": "MODEL_KEY"}
 CODEX = [{"harness": "codex", "model": MODEL}]
@@ -187,7 +189,7 @@ async def test_without_a_master_key_a_run_with_secrets_is_refused_whole(
     stage, http, config, monkeypatch
 ):
     await stage.add_benchmark()
-    monkeypatch.setattr(stage.vault, "_master", None)
+    monkeypatch.setattr(stage.desk, "vault", Vault(stage.engine, KeySource()))
     body = {"config": config(secrets={"required": ["A_KEY"]}), "secrets": {"A_KEY": "v"}}
     problem = await refused(stage, http, body, 503, "UNAVAILABLE")
     assert "ASSAY_MASTER_KEY_FILE" in problem["detail"]

@@ -47,6 +47,26 @@ def test_every_request_carries_the_token_and_the_workspace(server, client, make)
     assert seen.query == {"limit": ["5"], "offset": ["10"], "benchmark": ["hle"]}
 
 
+def test_filters_that_may_be_repeated_are_sent_each_and_absent_ones_are_not(server, client, make):
+    server.answers("GET", "/api/v1/runs", make.page())
+    server.answers("GET", "/api/v1/runs/r/results", make.page())
+    client.runs(statuses=["failed", "stopped"], harness="codex", cursor="abc")
+    client.run_results("r", agents=[0, 2], outcomes=["errored"], sort="cost", order="desc")
+    assert server.seen[0].query == {
+        "limit": ["50"],
+        "cursor": ["abc"],
+        "status": ["failed", "stopped"],
+        "harness": ["codex"],
+    }
+    assert server.seen[1].query == {
+        "agent": ["0", "2"],
+        "outcome": ["errored"],
+        "sort": ["cost"],
+        "order": ["desc"],
+        "limit": ["50"],
+    }
+
+
 def test_a_reference_with_slashes_is_one_segment_of_the_path(server, client, make):
     path = "/api/v1/benchmarks/acme%2Ftiny%403%20%25"
     server.answers("GET", path, make.benchmark())
@@ -176,10 +196,20 @@ def test_reading_is_repeated_where_the_connection_breaks(server, client, make):
     assert len(server.seen) == 3
 
 
-def test_a_change_is_sent_once_even_where_the_connection_breaks(server, client, make):
-    server.replies("POST", "/api/v1/runs/r/stop", make.reply(is_cut=True))
+def test_a_post_is_sent_again_under_its_key_where_the_connection_breaks(server, client, make):
+    cut, entry = make.reply(is_cut=True), make.reply(200, make.to_bytes(make.run_entry()))
+    server.replies("POST", "/api/v1/runs/r/stop", cut, entry, entry)
+    client.stop_run("r")
+    client.stop_run("r")
+    first, again, another = (one.headers["Idempotency-Key"] for one in server.seen)
+    assert first == again
+    assert another != first
+
+
+def test_any_other_change_is_sent_once_even_where_the_connection_breaks(server, client, make):
+    server.replies("DELETE", "/api/v1/secrets/A", make.reply(is_cut=True))
     with pytest.raises(NoAnswerError):
-        client.stop_run("r")
+        client.delete_secret("A")
     assert len(server.seen) == 1
 
 

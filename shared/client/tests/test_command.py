@@ -11,18 +11,25 @@ from uuid import uuid4
 import pytest
 
 from assay_contracts.http import (
+    Billing,
+    BillingAmount,
+    BillingMode,
     EventPage,
     LogLine,
     LogPage,
     ReplayReport,
     RetriedRun,
+    RotatedKeys,
     SandboxEntry,
     SandboxList,
     SecretEntry,
     ServiceStatus,
     SystemStatus,
+    WorkspaceEvent,
+    WorkspaceEventPage,
 )
 from assay_contracts.run_config import ConfigIssue
+from assay_local.folder import DataFolder
 
 THEN = "2026-03-01T12:00:00Z"
 RUN = "/api/v1/runs/bright-otter"
@@ -369,6 +376,55 @@ def test_the_value_of_a_secret_comes_from_a_variable_or_from_stdin(server, assay
     ]
 
 
+ROTATED = RotatedKeys(
+    key="b" * 16,
+    keys=["a" * 16, "b" * 16],
+    rewrapped=2,
+    records=5,
+    unreadable=0,
+    unreadable_names=[],
+)
+
+
+def test_a_rotation_tells_what_is_under_the_newest_key(server, assay):
+    server.answers("POST", "/api/v1/secrets/rotate", ROTATED)
+    done = assay("secret", "rotate")
+    assert (done.returncode, done.stdout.splitlines()) == (
+        0,
+        [
+            "5 secrets under the key bbbbbbbbbbbbbbbb, 2 of them newly so",
+            "1 older key not needed any more, but by backups of the database",
+        ],
+    )
+
+
+def test_a_rotation_fails_where_a_secret_opens_with_no_key(server, assay):
+    lost = ROTATED.model_copy(update={"unreadable": 1, "unreadable_names": ["KEY"]})
+    server.answers("POST", "/api/v1/secrets/rotate", lost)
+    done = assay("secret", "rotate")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1] == "1 secret with no key that is there; set again: KEY"
+
+
+def test_a_new_key_is_made_in_the_data_folder_of_the_server_that_is_asked(
+    server, assay, environment, tmp_path
+):
+    folder = DataFolder.prepare(tmp_path / "data")
+    first = folder.secret("master-key")
+    refused = assay("secret", "rotate", "--new-key", ASSAY_DATA=str(folder.root))
+    assert refused.returncode == 1
+    assert "was not started on the data folder" in refused.stderr
+    assert server.seen == []
+    assert folder.secret("master-key") == first
+    folder.announce(environment["ASSAY_SERVER"])
+    server.answers("POST", "/api/v1/secrets/rotate", ROTATED)
+    done = assay("secret", "rotate", "--new-key", ASSAY_DATA=str(folder.root))
+    assert done.returncode == 0, done.stderr
+    kept = folder.secret("master-key").split()
+    assert kept[0] == first
+    assert len(kept[1]) >= 32
+
+
 def test_a_proof_is_checked_from_stdin_too_and_a_file_that_is_not_there_is_told(assay):
     void = assay("run", "verify", "-", given="no proof\n")
     assert (void.returncode, void.stderr) == (1, "")
@@ -445,6 +501,45 @@ def test_followed_events_are_each_told_once_until_the_run_ends(server, assay, ma
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["5", "6", "7"]
     assert "2026-03-01 12:00:00  queued           4 results to come" in done.stdout
+
+
+def test_the_workspace_is_followed_over_an_interruption(server, assay, make):
+    first, second = make.event(5), make.event(6, "started")
+    server.replies(
+        "GET",
+        "/api/v1/events#live",
+        make.reply(events=[first]),
+        make.reply(events=[second], stays_open=True),
+    )
+    done = assay("events", "--type", "queued", "--type", "started", "--limit", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines == [{**first.model_dump(), "id": "5"}, {**second.model_dump(), "id": "6"}]
+    begun, resumed = server.requests("GET", "/api/v1/events")
+    assert "Last-Event-ID" not in begun.headers
+    assert resumed.headers["Last-Event-ID"] == "5"
+    assert begun.query["type"] == resumed.query["type"] == ["queued", "started"]
+
+
+def test_a_server_that_ends_the_stream_is_quoted(server, assay, make):
+    refusal = make.problem(403, "FORBIDDEN", "Forbidden", detail="no longer a member")
+    server.answers("GET", "/api/v1/events#live", refusal)
+    done = assay("events")
+    assert done.returncode == 1
+    assert "no longer a member" in done.stderr
+
+
+def test_stored_events_of_the_workspace_say_what_they_are_about(server, assay, make):
+    stored = make.event(5)
+    event = WorkspaceEvent(id="runs:5", **stored.model_dump())
+    page = WorkspaceEventPage(items=[event], position="runs:5", next_after=None)
+    server.answers("GET", "/api/v1/events", page)
+    done = assay("events", "--no-follow", "--stream", "runs")
+    assert done.returncode == 0, done.stderr
+    run = stored.event["run"]
+    assert done.stdout == f"2026-03-01 12:00:00  run {run}  queued           4 results to come\n"
+    [asked] = server.requests("GET", "/api/v1/events")
+    assert (asked.query["after"], asked.query["stream"]) == (["0"], ["runs"])
 
 
 def test_logs_are_lines_with_level_and_step(server, assay, make):
@@ -570,3 +665,64 @@ def test_a_reader_that_closes_the_pipe_causes_no_traceback(server, environment, 
     process.stderr.close()
     process.wait(20)
     assert told == b""
+
+
+MONTH = Billing(
+    mode="budget",
+    month="2026-12",
+    resets_at="2027-01-01T00:00:00Z",
+    usd_limit=100,
+    sandbox_hours_limit=None,
+    usd=BillingAmount(limit=100, spent=61.2, reserved=20, left=18.8),
+    sandbox_hours=BillingAmount(limit=None, spent=7.5, reserved=2, left=None),
+    tries_without_cost=3,
+    updated_at=THEN,
+    updated_by="admin",
+)
+
+
+def test_a_month_is_shown_with_what_is_left_and_what_is_not_counted(server, assay):
+    server.answers("GET", "/api/v1/billing", MONTH)
+    done = assay("billing", "show")
+    assert done.returncode == 0
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["2026-12", "(UTC)", "Limit", "Spent", "Reserved", "Left"]
+    assert lines[2:] == [
+        ["Money", "$100.00", "$61.20", "$20.00", "$18.80"],
+        ["Sandbox-hours", "no", "limit", "7.50", "2.00", "–"],
+        ["3", "tries", "reported", "no", "cost,", "and", "none", "is", "counted"],
+        ["It", "starts", "anew", "on", "2027-01-01", "at", "00:00", "UTC"],
+    ]
+
+
+def test_a_month_that_nobody_counts_says_so(server, assay):
+    nothing = {
+        "mode": BillingMode.OFF,
+        "usd": None,
+        "sandbox_hours": None,
+        "tries_without_cost": None,
+    }
+    server.answers("GET", "/api/v1/billing", MONTH.model_copy(update=nothing))
+    done = assay("billing", "show")
+    assert done.stdout.splitlines()[-1].startswith("Nothing is counted")
+    assert done.stdout.splitlines()[2].split() == ["Money", "$100.00", "–", "–", "–"]
+
+
+def test_one_limit_is_set_and_the_other_stays(server, assay):
+    server.answers("GET", "/api/v1/billing", MONTH)
+    server.answers("PUT", "/api/v1/billing", MONTH)
+    assert assay("billing", "set", "--sandbox-hours", "12.5").returncode == 0
+    assert assay("billing", "set", "--usd", "none", "--json").returncode == 0
+    bodies = [seen.body for seen in server.seen if seen.method == "PUT"]
+    assert bodies == [
+        {"usd": 100, "sandbox_hours": 12.5},
+        {"usd": None, "sandbox_hours": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--usd", "-1"], ["--usd", "much"], ["--sandbox-hours", "nan"]]
+)
+def test_a_limit_that_is_none_is_refused(server, assay, arguments):
+    assert assay("billing", "set", *arguments).returncode != 0
+    assert server.seen == []

@@ -237,7 +237,7 @@ def test_runs_are_listed_with_progress_and_score(server, shown, make):
 def test_results_are_listed_with_a_legend_of_the_agents(server, shown, make):
     row = make.result("acme/parse", "failed", "capability", "no")
     server.answers("GET", "/api/v1/runs/r/results", make.page(row))
-    server.answers("GET", "/api/v1/runs/r", make.run())
+    server.answers("GET", "/api/v1/runs/r/agents", make.run().agents)
     output = squeezed(shown("run", "results", "r"))
     assert "acme/parse 0 1 1 failed capability 0 12s" in output
     assert "agent 0: openai/gpt-5.2 (terminus-2)" in output

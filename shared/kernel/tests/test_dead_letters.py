@@ -3,13 +3,13 @@
 import asyncio
 from datetime import UTC, datetime
 
+import orjson
 import pytest
-from nats.js.errors import BadRequestError
 from psycopg.errors import AdminShutdown, ProgramLimitExceeded
 from sqlalchemy import func, select
 from sqlalchemy.exc import OperationalError
 
-from assay_contracts.commands import Redrive, Redriven
+from assay_contracts.commands import Redrive, Redriven, Resend, Resent
 from assay_contracts.envelope import MAX_EVENT_BYTES
 from assay_contracts.http import Replay
 from assay_contracts.identifiers import new_id
@@ -20,7 +20,7 @@ from assay_kernel.dead_letters import (
     bury_message,
     note_redriven,
     read_letters,
-    send_again,
+    resend,
 )
 from assay_kernel.outbox import Outbox, Outgoing
 from assay_kernel.projection import read_checkpoint
@@ -179,8 +179,8 @@ async def test_a_message_that_its_stream_refuses_holds_up_none_behind_it(
     )
     assert letter.payload == too_large.payload
     assert "message size exceeds" in letter.reason
-    with pytest.raises(BadRequestError):
-        await send_again(store, letter)
+    again = await resend(store, "toy", Resend(letter=letter.id))
+    assert "message size exceeds" in (again.problem or "")
 
 
 async def test_a_buried_message_is_sent_again_once_however_often_it_is_asked_for(store):
@@ -189,9 +189,33 @@ async def test_a_buried_message_is_sent_again_once_however_often_it_is_asked_for
     [letter] = await read_letters(store.client)
     assert (letter.payload, letter.service, letter.part) == (b"an order", "sandbox-runner", "work")
     for _ in range(2):
-        await send_again(store, letter)
+        assert await resend(store, "run-scheduler", Resend(letter=letter.id)) == Resent()
     assert await store.message("WORK", 1) == ("work.default", b"an order")
     assert await store.last_sequence("WORK") == 1
+
+
+async def test_a_message_is_sent_again_by_nobody_but_who_sent_it_first(store):
+    message = StoredMessage("WORK", "work.default", 7, b"an order", datetime.now(UTC), 0)
+    await bury_message(store, "sandbox-runner.work", message, ValueError("odd"), tries=1)
+    for service in ("sandbox-runner", "grader"):
+        refused = await resend(store, service, Resend(letter=1))
+        assert refused.problem == f"{service} has sent no message that became the letter 1"
+    assert await store.last_sequence("WORK") == 0
+
+
+async def test_a_letter_is_of_the_service_on_whose_subject_it_was_told(store):
+    told = {
+        "place": "grader.outbox",
+        "stream": "",
+        "sequence": None,
+        "subject": "runs.w.r.attempts.result-graded",
+        "reason": "forged",
+        "payload": "",
+    }
+    await store.tell_bytes("dead.leaderboard.x", orjson.dumps(told), message_id="forged")
+    [letter] = await read_letters(store.client)
+    assert letter.place == "leaderboard.x"
+    assert (await resend(store, "grader", Resend(letter=1))).problem is not None
 
 
 async def test_what_is_buried_twice_is_one_letter_until_it_is_redriven(store, append, added):

@@ -80,6 +80,42 @@ def prepare_cluster(folder: Path, user: str | None) -> None:
         own_folder(folder, user)
 
 
+def ask_for_passwords(folder: Path, user: str | None, password: str) -> Path:
+    """Let nobody in without a password, and give the superuser one; no server may be running.
+
+    Returns:
+        The file that tells the server so; a cluster that has it is as it should be.
+
+    Raises:
+        ClusterError: the password cannot be set.
+    """
+    rules = folder / "assay_hba.conf"
+    if rules.exists():
+        return rules
+    _set_superuser_password(folder, user, password)
+    rules.touch(mode=0o600)
+    if user is not None:
+        os.chown(rules, pwd.getpwnam(user).pw_uid, -1)
+    rules.write_text("local all all scram-sha-256\n")
+    return rules
+
+
+def _set_superuser_password(folder: Path, user: str | None, password: str) -> None:
+    command = [str(POSTGRES / "postgres"), "--single", "-D", str(folder), "postgres"]
+    done = subprocess.run(  # noqa: S603  a command of ours
+        launch_command(command, user, signal.SIGTERM),
+        check=False,
+        input=f"ALTER ROLE postgres PASSWORD '{password}'\n",
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={**system_environment(), "LC_ALL": "C"},
+    )
+    # In this mode a statement that fails is told, and does not change the exit code.
+    if done.returncode != 0 or "ERROR:" in done.stderr:
+        raise ClusterError(f"PostgreSQL could not be given a password:\n{done.stderr.strip()}")
+
+
 def own_folder(folder: Path, user: str) -> None:
     """Make `user` the owner of a folder and all in it, unless it is already."""
     entry = pwd.getpwnam(user)

@@ -46,6 +46,20 @@ def down(data: Path) -> int:
         return 1
 
 
+def new_master_key(data: Path) -> int:
+    """Make a newer master key in `data`; a running platform takes it up at a rotation."""
+    folder = DataFolder(data.expanduser().resolve())
+    if not folder.identity_file.exists():
+        _complain(f"{folder.root} is no data folder of Assay; choose another with --data")
+        return 1
+    try:
+        folder.add_master_key()
+    except OSError as error:
+        _complain(f"no key could be made in {folder.root}: {error.strerror}")
+        return 1
+    return 0
+
+
 def demo(data: Path, port: int, json_output: bool) -> int:
     """Run the demo on `data` and show its leaderboard; the platform goes on running."""
     # Imported here since it is slow, and `down` needs none of it.
@@ -68,6 +82,15 @@ def demo(data: Path, port: int, json_output: bool) -> int:
     _say("")
     show(lambda frame: standings.leaderboard(done.leaderboard, frame))
     _say_where(data, done.url, _down_command(data))
+    return 0
+
+
+def nats_permissions() -> int:
+    """Print the part of a nats-server's configuration that holds each service to its own work."""
+    # Imported here since it is slow, and `down` needs none of it.
+    from assay_kernel.permissions import USERS, server_authorization  # noqa: PLC0415
+
+    _say(server_authorization({user: f"the password of {user}" for user in USERS}).rstrip())
     return 0
 
 

@@ -7,13 +7,16 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 
+from assay_kernel.permissions import server_authorization
 from assay_local.cluster import (
     POSTGRES,
+    ask_for_passwords,
     end_stale_postgres,
     prepare_cluster,
     prepare_sockets,
@@ -41,8 +44,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def nats_program(folder: Path, port: int, token: str | None = None) -> Program:
-    """nats-server with JetStream in `folder`, on loopback at `port`, for who knows `token`.
+def nats_program(folder: Path, port: int, passwords: Mapping[str, str] | None = None) -> Program:
+    """nats-server with JetStream in `folder`, on loopback at `port`.
+
+    It lets in the users that `passwords` names, each with its permissions; without, anybody.
 
     The server acknowledges a message when it is written, and syncs to disk every two seconds: a
     crash of the process loses nothing, a crash of the machine at most that.
@@ -50,6 +55,7 @@ def nats_program(folder: Path, port: int, token: str | None = None) -> Program:
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "nats.conf"
     config.touch(mode=0o600)
+    authorization = "" if passwords is None else server_authorization(passwords)
     config.write_text(
         f"""
 server_name: assay
@@ -59,8 +65,7 @@ jetstream {{
   store_dir: {_nats_quoted(str((folder / "jetstream").resolve()))}
   sync_interval: "2s"
 }}
-"""
-        + ("" if token is None else f"authorization {{ token: {_nats_quoted(token)} }}\n")
+{authorization}"""
     )
     return Program(
         name="nats-server",
@@ -69,12 +74,13 @@ jetstream {{
     )
 
 
-def postgres_program(folder: Path) -> tuple[Program, str]:
+def postgres_program(folder: Path, password: str | None = None) -> tuple[Program, str]:
     """PostgreSQL with its cluster in `folder`, and the address of its `postgres` database.
 
-    As root it runs as a user of its own, since PostgreSQL refuses root. It listens on a socket that
-    this user alone may open. No other PostgreSQL may be using `folder`: one that is left over from
-    before is ended.
+    With `password`, which is the superuser's, everybody needs one; without, nobody does. As root it
+    runs as a user of its own, since PostgreSQL refuses root. It listens on a socket that this user
+    alone may open. No other PostgreSQL may be using `folder`: one that is left over from before is
+    ended.
 
     Raises:
         ClusterError: the cluster cannot be made.
@@ -84,9 +90,14 @@ def postgres_program(folder: Path) -> tuple[Program, str]:
     prepare_cluster(folder, user)
     end_stale_postgres(folder)
     sockets = prepare_sockets(folder, user)
-    address = f"postgresql://postgres@/postgres?host={quote(str(sockets), safe='')}&port={_PORT}"
+    options = {**_OPTIONS, "unix_socket_directories": str(sockets)}
+    login = "postgres"
+    if password is not None:
+        options["hba_file"] = str(ask_for_passwords(folder, user, password))
+        login = f"postgres:{quote(password, safe='')}"
+    address = f"postgresql://{login}@/postgres?host={quote(str(sockets), safe='')}&port={_PORT}"
     command = [str(POSTGRES / "postgres"), "-D", str(folder)]
-    for name, value in {**_OPTIONS, "unix_socket_directories": str(sockets)}.items():
+    for name, value in options.items():
         command += ["-c", f"{name}={value}"]
 
     def is_ready() -> bool:
@@ -119,6 +130,11 @@ def create_database(address: str, name: str) -> str:
 def database_address(address: str, name: str) -> str:
     """The address of another database of the same server."""
     return address.replace("@/postgres?", f"@/{name}?")
+
+
+def login_address(address: str, role: str, password: str) -> str:
+    """The same address for another role."""
+    return f"postgresql://{role}:{quote(password, safe='')}@{address.rpartition('@')[2]}"
 
 
 def _executable(name: str) -> Path:
@@ -157,6 +173,7 @@ __all__ = [
     "create_database",
     "database_address",
     "free_port",
+    "login_address",
     "nats_program",
     "postgres_program",
     "start_program",

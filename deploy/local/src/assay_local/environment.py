@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from assay_kernel.database import SQL_ROLE
 from assay_local.folder import DataFolder
 
 _PASSED = frozenset(
@@ -22,10 +23,14 @@ _NOT_OVERRIDDEN = frozenset({"ASSAY_HTTP_PORT", "ASSAY_GATEWAY_URL"})
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the servers are; the first two may hold a password."""
+    """Where the servers are, for each service that uses them; the first two hold passwords.
 
-    nats: str = field(repr=False)
-    database: str = field(repr=False)
+    A server that the caller's environment names is not among them. Under `SQL_ROLE`, `database` has
+    the address under which the gateway runs people's queries.
+    """
+
+    nats: Mapping[str, str] = field(repr=False)
+    database: Mapping[str, str] = field(repr=False)
     port: int = 0
 
     @property
@@ -51,8 +56,8 @@ def service_environment(
 ) -> dict[str, str]:
     """The whole environment of a service. Settings of the caller win over ours."""
     ours = {
-        "ASSAY_NATS_URL": addresses.nats,
-        "ASSAY_DATABASE_URL": addresses.database,
+        **_given("ASSAY_NATS_URL", addresses.nats.get(service)),
+        **_given("ASSAY_DATABASE_URL", addresses.database.get(service)),
         "ASSAY_BLOB_URL": (folder.root / "blobs").as_uri(),
         "ASSAY_INSTANCE": f"{service}-1",
         "ASSAY_LOG_FORMAT": "json",
@@ -65,6 +70,10 @@ def service_environment(
     return {**ours, **passed, **fixed}
 
 
+def _given(name: str, value: str | None) -> dict[str, str]:
+    return {} if value is None else {name: value}
+
+
 def _own_settings(service: str, folder: DataFolder, addresses: Addresses) -> dict[str, str]:
     root = folder.root
     match service:
@@ -75,6 +84,7 @@ def _own_settings(service: str, folder: DataFolder, addresses: Addresses) -> dic
                 "ASSAY_ADMIN_TOKEN_FILE": str(root / "admin-token"),
                 "ASSAY_MASTER_KEY_FILE": str(root / "master-key"),
                 "ASSAY_RUNNER_TOKEN_FILE": str(root / "runner-token"),
+                **_given("ASSAY_SQL_DATABASE_URL", addresses.database.get(SQL_ROLE)),
             }
         case "sandbox-runner":
             return {

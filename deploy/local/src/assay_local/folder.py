@@ -15,8 +15,10 @@ from uuid import uuid4
 
 from assay_local.process import ProcessRef
 
-_SECRETS = ("admin-token", "master-key", "runner-token", "nats-token")
-_FOLDERS = ("logs", "nats", "blobs", "registry", "sandboxes")
+_MASTER_KEYS = "master-key"
+_SECRETS = ("admin-token", _MASTER_KEYS, "runner-token")
+_CREDENTIALS = "credentials"
+_FOLDERS = (_CREDENTIALS, "logs", "nats", "blobs", "registry", "sandboxes")
 _POLL_SECONDS = 0.05
 
 
@@ -99,10 +101,7 @@ class DataFolder:
         for name in _FOLDERS:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
         for name in _SECRETS:
-            path = self.root / name
-            if not path.exists():
-                _write_private(path, secrets.token_urlsafe(32))
-            path.chmod(0o600)
+            _keep_secret(self.root / name)
 
     @property
     def identity_file(self) -> Path:
@@ -137,6 +136,24 @@ class DataFolder:
     def secret(self, name: str) -> str:
         """The value of one of the installation's secrets."""
         return (self.root / name).read_text()
+
+    def add_master_key(self) -> None:
+        """Make a master key that is newer than those there are, which go on opening secrets.
+
+        It is on the disk for good when this returns: secrets are kept under it from then on.
+        """
+        folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # of two at once, neither may lose the other's key
+            keys = self.secret(_MASTER_KEYS).strip()
+            _write_private(self.root / _MASTER_KEYS, f"{keys}\n{secrets.token_urlsafe(32)}\n")
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def credential(self, server: str, user: str) -> str:
+        """The password of a user of one of the servers; made when it is first asked for."""
+        return _keep_secret(self.root / _CREDENTIALS / f"{server}-{user}")
 
     def log(self, program: str) -> Path:
         """The log file of a program."""
@@ -194,6 +211,14 @@ class DataFolder:
             yield
         finally:
             os.close(descriptor)
+
+
+def _keep_secret(path: Path) -> str:
+    """The secret in a file of mode 0600, which is made with a fresh one if it is missing."""
+    if not path.exists():
+        _write_private(path, secrets.token_urlsafe(32))
+    path.chmod(0o600)
+    return path.read_text()
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -5,15 +5,19 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from assay_contracts.commands import SERVICES
+from assay_kernel.database import SQL_ROLE
+from assay_kernel.permissions import OPERATOR, USERS
 from assay_local.cluster import ClusterError
 from assay_local.embedded import (
     create_database,
     database_address,
     free_port,
+    login_address,
     nats_program,
     postgres_program,
 )
@@ -24,6 +28,12 @@ from assay_local.leftovers import clean_up, reap_sandboxes
 from assay_local.logs import open_event_log, rotate
 from assay_local.process import ProcessRef
 from assay_local.program import Program
+from assay_local.provision import (
+    WITH_SCHEMA,
+    provision_database,
+    provision_streams,
+    role_of,
+)
 from assay_local.supervisor import Plan, Supervisor, Telling
 
 _DATABASE = "assay"
@@ -87,39 +97,72 @@ def _run(folder: DataFolder, port: int, telling: Telling) -> int:
 def _plan(folder: DataFolder, port: int) -> Plan:
     """Servers that the caller's environment names elsewhere are not started here."""
     caller = dict(os.environ)
-    servers: list[Program] = []
-    nats = caller.get("ASSAY_NATS_URL")
-    if nats is None:
-        program, nats = _embedded_nats(folder)
-        servers.append(program)
-    database = caller.get("ASSAY_DATABASE_URL")
-    prepare: Callable[[], object] = _nothing_to_prepare
-    if database is None:
-        program, server = postgres_program(folder.root / "postgres")
-        servers.append(program)
-        database = database_address(server, _DATABASE)
-        prepare = partial(create_database, server, _DATABASE)
-    addresses = Addresses(nats=nats, database=database, port=port)
+    embedded = [
+        start(folder)
+        for variable, start in (
+            ("ASSAY_NATS_URL", _embedded_nats),
+            ("ASSAY_DATABASE_URL", _embedded_postgres),
+        )
+        if variable not in caller
+    ]
+    known = {server.program.name: server.addresses for server in embedded}
+    addresses = Addresses(
+        nats=known.get("nats-server", {}), database=known.get("postgres", {}), port=port
+    )
+
+    def prepare() -> None:
+        for server in embedded:
+            server.prepare()
+
     return Plan(
         url=addresses.url,
-        servers=servers,
+        servers=[server.program for server in embedded],
         prepare=prepare,
         services=assay_services(folder, addresses, caller),
         reap=lambda: reap_sandboxes(folder, passed_environment(caller)),
     )
 
 
-def _nothing_to_prepare() -> None:
-    """The caller's own database exists already."""
+@dataclass(frozen=True)
+class EmbeddedServer:
+    """A server of our own: what to do once it runs, and its address for each user."""
+
+    program: Program
+    prepare: Callable[[], None]
+    addresses: Mapping[str, str] = field(repr=False)
 
 
-def _embedded_nats(folder: DataFolder) -> tuple[Program, str]:
+def _embedded_nats(folder: DataFolder) -> EmbeddedServer:
     port = folder.nats_port
     if port is None or not _is_free(port):
         port = free_port()
         folder.remember_nats_port(port)
-    token = folder.secret("nats-token")
-    return nats_program(folder.root / "nats", port, token), f"nats://{token}@127.0.0.1:{port}"
+    passwords = {user: folder.credential("nats", user) for user in USERS}
+    addresses = {
+        user: f"nats://{user}:{password}@127.0.0.1:{port}" for user, password in passwords.items()
+    }
+    return EmbeddedServer(
+        nats_program(folder.root / "nats", port, passwords),
+        partial(provision_streams, addresses[OPERATOR]),
+        addresses,
+    )
+
+
+def _embedded_postgres(folder: DataFolder) -> EmbeddedServer:
+    superuser = folder.credential("postgres", "superuser")
+    program, server = postgres_program(folder.root / "postgres", superuser)
+    roles = {service: role_of(service) for service in WITH_SCHEMA} | {SQL_ROLE: SQL_ROLE}
+    passwords = {role: folder.credential("postgres", role) for role in roles.values()}
+    database = database_address(server, _DATABASE)
+
+    def prepare() -> None:
+        create_database(server, _DATABASE)
+        provision_database(database, passwords)
+
+    addresses = {
+        user: login_address(database, role, passwords[role]) for user, role in roles.items()
+    }
+    return EmbeddedServer(program, prepare, addresses)
 
 
 def _end_leftovers(folder: DataFolder, telling: Telling) -> None:

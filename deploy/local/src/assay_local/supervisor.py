@@ -102,7 +102,8 @@ class Supervisor:
         try:
             await asyncio.to_thread(self._plan.prepare)
         except Exception as error:
-            raise StartError(self._with_logs(f"the database: {error}", ["postgres"])) from error
+            names = [server.name for server in self._plan.servers]
+            raise StartError(self._with_logs(f"its servers: {error}", names)) from error
         for service in self._plan.services:
             self._keep(service)
         async with httpx.AsyncClient(base_url=self._plan.url, trust_env=False) as client:

@@ -1,10 +1,13 @@
 """Wiring of the gateway: the application, its parts, and the tasks that it runs in."""
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 from fastapi import FastAPI
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from assay_contracts.http import BillingMode
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
 from assay_kernel.blobs import BlobStore
 from assay_kernel.database import open_reader
@@ -12,42 +15,81 @@ from assay_kernel.service import Schema, Service, run_service
 from gateway import (
     audit_endpoints,
     benchmarks,
+    billing_endpoints,
     dead_letters,
     runs,
     sandboxes,
     secret_endpoints,
+    sql,
     system,
 )
 from gateway.access import Tokens
 from gateway.audit import Audit
 from gateway.audit_projection import AuditProjection
+from gateway.billing import Gate, OpenGate
+from gateway.billing_budget import BudgetGate
+from gateway.billing_estimates import Flat
+from gateway.billing_queries import Limits
+from gateway.billing_webhook import WebhookGate, read_secret
 from gateway.boundary import Boundary
+from gateway.caching import Caching
 from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
+from gateway.idempotency import Idempotency, sweep_idempotency_keys
+from gateway.live import endpoints as live_endpoints
+from gateway.live.feed import Live
+from gateway.master_keys import KeySource
+from gateway.mcp.server import serve_mcp
+from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.openid import OpenIdProvider
 from gateway.problems import answer_problems
+from gateway.rate_limits import RateLimits
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
-from gateway.settings import GatewaySettings
+from gateway.settings import GatewaySettings, HttpLimits
+from gateway.spending_projection import SpendingProjection
+from gateway.sql_queries import SqlDesk, SqlLimits
+from gateway.sql_views import make_views
 from gateway.tables import kernel, metadata
 from gateway.vault import Vault
 
 SCHEMA = Schema(package="gateway", metadata=metadata, kernel=kernel)
 
 _ERRORS = {
+    400: "The request is no HTTP that can be understood",
     401: "No valid token or session",
     403: "Not allowed to whom asks",
     404: "Not there",
+    408: "The request was not there in time",
     409: "The state of things does not allow it",
     413: "More was sent than fits",
     422: "The request has mistakes; all are listed",
+    429: "Too many requests; Retry-After says when to go on",
+    431: "Too many headers, or too long ones",
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
 _FIRST_ERROR = 400
+
+
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Chosen by the client: the same request under the same key is done once.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag of an answer that the client has; 304 says that it still holds.",
+    "schema": {"type": "string"},
+}
+_ETAG = {"description": "Names these very bytes.", "schema": {"type": "string"}}
 
 
 class GatewayApp(FastAPI):
@@ -58,9 +100,11 @@ class GatewayApp(FastAPI):
         is_new = self.openapi_schema is None
         document = super().openapi()
         if is_new:
-            for operations in document["paths"].values():
-                for operation in operations.values():
+            for path, operations in document["paths"].items():
+                for method, operation in operations.items():
                     _as_problems(operation["responses"])
+                    if path.startswith("/api/"):
+                        _with_manners(method, operation)
         return document
 
 
@@ -71,15 +115,34 @@ def _as_problems(answers: dict[str, Any]) -> None:
             content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
 
 
+def _with_manners(method: str, operation: dict[str, Any]) -> None:
+    """What the layers around the routes add to each of them."""
+    match method:
+        case "post":
+            operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+        case "get" if "application/json" in operation["responses"]["200"].get("content", {}):
+            operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
+            operation["responses"]["200"]["headers"] = {"ETag": _ETAG}
+            operation["responses"]["304"] = {
+                "description": "Nothing changed since the answer with this tag",
+                "headers": {"ETag": _ETAG},
+            }
+        case _:
+            pass
+
+
 def build_app(
     desk: Desk,
     own_tokens: Tokens,
     closing: asyncio.Event,
     *,
+    sql_desk: SqlDesk | None = None,
     public_url: str | None = None,
     openid: OpenIdProvider | None = None,
+    limits: HttpLimits | None = None,
 ) -> FastAPI:
-    """The application, over parts that the caller keeps."""
+    """The application, over parts that the caller keeps; no queries without `sql_desk`."""
+    limits = limits or HttpLimits()
     app = GatewayApp(
         title="Assay",
         version="1",
@@ -90,8 +153,14 @@ def build_app(
     )
     app.state.desk, app.state.tokens, app.state.closing = desk, own_tokens, closing
     app.state.public_url, app.state.openid = public_url, openid
+    app.state.live = Live(desk.store, closing)
+    app.state.sql = sql_desk
     answer_problems(app)
-    app.add_middleware(Boundary)
+    # The last one is the first that a request passes.
+    app.add_middleware(Idempotency, desk)
+    app.add_middleware(Caching, desk.freshness, limits.kept_answers_bytes)
+    app.add_middleware(RateLimits, limits)
+    app.add_middleware(Boundary, limits)
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": Problem, "description": text} for status, text in _ERRORS.items()
     }
@@ -100,10 +169,13 @@ def build_app(
         runs.router,
         downloads.router,
         downloads.addressed,
+        live_endpoints.router,
         secret_endpoints.router,
         secret_endpoints.internal,
+        billing_endpoints.router,
         sandboxes.router,
         dead_letters.router,
+        sql.router,
         system.router,
         audit_endpoints.router,
         workspaces.router,
@@ -116,6 +188,8 @@ def build_app(
     app.include_router(system.health)
     app.include_router(accounts.router)
     app.include_router(single_sign_on.router)
+    serve_osmosis(app)
+    serve_mcp(app)
     return app
 
 
@@ -129,18 +203,56 @@ async def wire(service: Service) -> None:
         engine=service.engine,
         reader=open_reader(settings.database_url, service.name),
         blobs=BlobStore(settings.blob_url),
-        vault=Vault(service.engine, settings.master_key_file),
+        vault=Vault(service.engine, _key_source(settings)),
         audit=Audit(service.outbox()),
     )
+    await desk.vault.load_keys()
     service.project(AuditProjection())
+    desk.gate = _gate(settings, desk, service)
     own_tokens = Tokens.read(settings.admin_token_file, settings.runner_token_file)
     closing = asyncio.Event()
     app = build_app(
-        desk, own_tokens, closing, public_url=settings.public_url, openid=_openid(settings)
+        desk,
+        own_tokens,
+        closing,
+        sql_desk=await _sql_desk(service.engine, settings),
+        public_url=settings.public_url,
+        openid=_openid(settings),
+        limits=settings,
     )
-    service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
+    service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing, settings)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+    service.tasks["idempotency sweep"] = sweep_idempotency_keys(desk.idempotency)
     service.tasks["export sweep"] = sweep_exports(desk.blobs)
+
+
+def _gate(settings: GatewaySettings, desk: Desk, service: Service) -> Gate:
+    """The billing gate; what is spent is counted only where it asks for that."""
+    flat = Flat(Decimal(str(settings.billing_slot_usd)), Decimal(str(settings.billing_slot_hours)))
+    url, secret = settings.billing_webhook_url, settings.billing_webhook_secret_file
+    if settings.billing is BillingMode.BUDGET:
+        service.project(SpendingProjection())
+        default = Limits.of(settings.billing_usd, settings.billing_sandbox_hours)
+        return BudgetGate(desk, service.engine, default, flat)
+    if settings.billing is BillingMode.WEBHOOK and url is not None and secret is not None:
+        return WebhookGate(
+            desk,
+            url.get_secret_value(),
+            read_secret(secret),
+            seconds=settings.billing_webhook_seconds,
+            unreachable=settings.billing_webhook_unreachable,
+            flat=flat,
+        )
+    return OpenGate()
+
+
+def _key_source(settings: GatewaySettings) -> KeySource:
+    command = settings.master_key_command
+    return KeySource(
+        file=settings.master_key_file,
+        command=None if command is None else command.get_secret_value(),
+        seconds=settings.master_key_seconds,
+    )
 
 
 def _openid(settings: GatewaySettings) -> OpenIdProvider | None:
@@ -154,6 +266,16 @@ def _openid(settings: GatewaySettings) -> OpenIdProvider | None:
         workspace=settings.openid_workspace,
         role=settings.openid_role,
     )
+
+
+async def _sql_desk(engine: AsyncEngine, settings: GatewaySettings) -> SqlDesk | None:
+    if settings.sql_database_url is None:
+        return None
+    await make_views(engine)
+    limits = SqlLimits(
+        settings.sql_seconds, settings.sql_rows, settings.sql_bytes, settings.sql_at_once
+    )
+    return SqlDesk(engine, settings.sql_database_url, limits)
 
 
 def main() -> None:

@@ -5,12 +5,18 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Path, Query
 from nats.errors import Error as NatsError
-from nats.js.errors import APIError
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from assay_contracts.commands import Redrive, Redriven, redrive_subject
+from assay_contracts.commands import (
+    Redrive,
+    Redriven,
+    Resend,
+    Resent,
+    redrive_subject,
+    resend_subject,
+)
 from assay_contracts.http import DeadLetterDetail, DeadLetterEntry, Page
-from assay_kernel.dead_letters import DeadLetter, note_redriven, read_letters, send_again
+from assay_kernel.dead_letters import DeadLetter, note_redriven, read_letters
 from gateway.access import Operating
 from gateway.desk import Desk, DeskNow
 from gateway.paging import LARGEST_SEQUENCE, Limit, Offset, page
@@ -70,27 +76,32 @@ async def _letter(desk: Desk, wanted: int) -> DeadLetter:
 
 async def _fold_again(desk: Desk, letter: DeadLetter) -> None:
     question = Redrive(projection=letter.part, sequence=letter.sequence or 0)
-    try:
-        answer = await desk.store.client.request(
-            redrive_subject(letter.service),
-            question.model_dump_json().encode(),
-            timeout=_REDRIVE_SECONDS,
-        )
-    except (NatsError, TimeoutError) as error:
-        raise unavailable(f"{letter.service} does not answer; see assay status") from error
-    try:
-        redriven = Redriven.model_validate_json(answer.data)
-    except ValidationError as error:
-        raise unavailable(f"{letter.service} could not redrive; its log says why") from error
+    subject = redrive_subject(letter.service)
+    redriven = await _ask(desk, letter.service, subject, question, Redriven)
     if redriven.problem is not None:
         raise conflict(redriven.problem)
 
 
 async def _send_again(desk: Desk, letter: DeadLetter) -> None:
+    question = Resend(letter=letter.id)
+    resent = await _ask(desk, letter.sender, resend_subject(letter.sender), question, Resent)
+    if resent.problem is not None:
+        raise conflict(resent.problem)
+
+
+async def _ask[Answer: BaseModel](
+    desk: Desk, service: str, subject: str, question: BaseModel, kind: type[Answer]
+) -> Answer:
     try:
-        await send_again(desk.store, letter)
-    except APIError as error:
-        raise conflict(f"it is still refused: {error.description}") from error
+        answer = await desk.store.client.request(
+            subject, question.model_dump_json().encode(), timeout=_REDRIVE_SECONDS
+        )
+    except (NatsError, TimeoutError) as error:
+        raise unavailable(f"{service} does not answer; see assay status") from error
+    try:
+        return kind.model_validate_json(answer.data)
+    except ValidationError as error:
+        raise unavailable(f"{service} could not redrive; its log says why") from error
 
 
 async def _payload(desk: Desk, letter: DeadLetter) -> bytes:

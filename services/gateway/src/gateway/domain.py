@@ -1,5 +1,5 @@
 """The gateway's decisions, free of I/O: what is added, read again, removed, submitted, stopped,
-paused, resumed, reopened."""
+paused, resumed, reopened, deleted."""
 
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from assay_contracts.run_events import (
     ReasonData,
     ReopenedData,
     ResumedData,
+    RunDeleted,
     RunPaused,
     RunReopened,
     RunResumed,
@@ -172,6 +173,7 @@ def request_stop(
     Raises:
         DecisionRefusedError: it is not there, has ended, or was asked before.
     """
+    require_there(state)
     if state.submitted is None:
         raise DecisionRefusedError("the run was never submitted")
     if state.status.is_terminal:
@@ -235,7 +237,18 @@ def _paused_name(agent: int | None) -> str:
     return "the run" if agent is None else f"agent {agent}"
 
 
+def require_there(state: RunLifecycle) -> None:
+    """Refuse whatever is asked of a run that was deleted meanwhile.
+
+    Raises:
+        DecisionRefusedError: it was.
+    """
+    if state.deleted:
+        raise DecisionRefusedError("the run was deleted; its name stays taken, submit a new run")
+
+
 def _require_open(state: RunLifecycle) -> None:
+    require_there(state)
     if state.submitted is None:
         raise DecisionRefusedError("the run was never submitted")
     if state.submitted.imported is not None:
@@ -252,6 +265,7 @@ def require_reopenable(state: RunLifecycle) -> None:
     Raises:
         DecisionRefusedError: they cannot, or not yet.
     """
+    require_there(state)
     if state.submitted is None:
         raise DecisionRefusedError("the run was never submitted")
     if state.submitted.imported is not None:
@@ -293,4 +307,26 @@ def reopen(
     return RunReopened.model_validate(
         stamp.beginning(workspace, request)
         | {"run": run, "data": ReopenedData(slots=tuple(slots), reason=reason)}
+    )
+
+
+def delete(
+    state: RunLifecycle, run: UUID, reason: str, stamp: Stamp, workspace: str, request: UUID
+) -> RunDeleted:
+    """Delete a run that has ended.
+
+    Raises:
+        DecisionRefusedError: it has not ended, or was deleted before.
+    """
+    require_there(state)
+    if state.submitted is None:
+        raise DecisionRefusedError("the run was never submitted")
+    if not state.status.is_terminal:
+        name = state.submitted.name
+        raise DecisionRefusedError(
+            f"the run is {state.status.value}, and only one that has ended can be deleted; "
+            f"stop it first: assay run stop {name}"
+        )
+    return RunDeleted.model_validate(
+        stamp.beginning(workspace, request) | {"run": run, "data": ReasonData(reason=reason)}
     )

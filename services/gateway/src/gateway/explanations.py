@@ -13,6 +13,7 @@ from assay_contracts.http import (
     ExplainedAttempt,
     ExplainedTry,
     Explanation,
+    ResultDetail,
     StoredEvent,
     TextTail,
 )
@@ -25,7 +26,7 @@ from gateway.benchmark_queries import task_rows
 from gateway.desk import Desk
 from gateway.problems import did_you_mean, invalid, not_found
 from gateway.read_models import agent_metrics, not_ranked, tasks, tries
-from gateway.run_queries import usage_of
+from gateway.result_queries import find_result, usage_of
 
 _VERIFIER_FILES = "verifier/"
 _TAIL_BYTES = 4096
@@ -104,6 +105,35 @@ async def explain(run: RowMapping, agent: int, task: str, desk: Desk) -> Explana
         pass_at_1=measures.get("pass_at_1"),
         not_ranked=why_not,
         attempts=attempts,
+    )
+
+
+async def explain_result(run: RowMapping, slot: UUID, desk: Desk) -> ResultDetail:
+    """One result with every try of its slot.
+
+    Raises:
+        ProblemError: the run has no result of this slot.
+    """
+    submitted = SubmittedData.model_validate(run["submitted"])
+    async with desk.reading() as connection:
+        shown = await find_result(connection, run, slot)
+        found = await connection.execute(
+            select(tries)
+            .where(tries.c.slot == slot, tries.c.run == run["id"])
+            .order_by(tries.c.try_number, tries.c.delivery)
+        )
+        rows = list(found.mappings())
+    if shown is None:
+        raise not_found("the run has no result with this id")
+    asked = submitted.agents[shown.agent]
+    return ResultDetail(
+        **dict(shown),
+        run_id=run["id"],
+        run_name=run["name"],
+        harness=asked.harness,
+        model=asked.model_label,
+        pass_threshold=submitted.execution.pass_threshold,
+        tries=[await _try(row, desk) for row in rows],
     )
 
 

@@ -59,8 +59,8 @@ async def import_run(body: ImportRun, asking: Caller, desk: Desk) -> UUID:
     selection = select(body.tasks, offer, issues)
     if issues:
         raise invalid(issues)
-    run = _run_id(body, asking.workspace, row)
-    if (await desk.run_state(asking.workspace, run)).submitted is not None:
+    run, is_there = await _run_of(body, asking.workspace, row, desk)
+    if is_there:
         return run
     threshold = body.pass_threshold
     execution = ResolvedExecution(
@@ -84,11 +84,20 @@ async def import_run(body: ImportRun, asking: Caller, desk: Desk) -> UUID:
     return run
 
 
-def _run_id(body: ImportRun, workspace: str, benchmark: RowMapping) -> UUID:
-    """Made from what was asked for and the pinned version, however the benchmark was called."""
+async def _run_of(
+    body: ImportRun, workspace: str, benchmark: RowMapping, desk: Desk
+) -> tuple[UUID, bool]:
+    """The run of an import, and whether it is there already.
+
+    Its id is made from what was asked for and the pinned version, however the benchmark was called;
+    and from the run that it was before, where that was deleted.
+    """
     asked = sha256(body.model_dump_json(exclude={"benchmark"}).encode()).hexdigest()
     pinned = f"{benchmark['id']}/{benchmark['version']}/{benchmark['digest']}"
-    return uuid5(_NAMESPACE, f"{workspace}/{pinned}/{asked}")
+    run = uuid5(_NAMESPACE, f"{workspace}/{pinned}/{asked}")
+    while (state := await desk.run_state(workspace, run)).deleted:
+        run = uuid5(run, asked)
+    return run, state.submitted is not None
 
 
 def _agent(harness: str | None, model: str) -> Agent:

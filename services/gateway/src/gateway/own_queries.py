@@ -6,7 +6,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    RowMapping,
+    and_,
+    delete,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -15,6 +25,7 @@ from assay_contracts.identifiers import new_run_name
 from gateway.tables import run_names, secrets
 
 WORKSPACE, USER, RUN = "workspace", "user", "run"
+_IDENTITY = (secrets.c.workspace, secrets.c.scope, secrets.c.owner, secrets.c.name)
 
 
 @dataclass(frozen=True)
@@ -34,9 +45,13 @@ class Record:
 
 @dataclass(frozen=True)
 class Sealed:
-    """A record's value, encrypted, and the key that it was encrypted with, encrypted too."""
+    """A record's value, encrypted, and the key that it was encrypted with, encrypted too.
+
+    `key_id` names the master key; None in a record from before there were several.
+    """
 
     record: Record
+    key_id: str | None
     wrapped_key: bytes
     sealed: bytes
 
@@ -44,6 +59,7 @@ class Sealed:
 async def write(connection: AsyncConnection, kept: Sealed, by: str, at: datetime) -> None:
     """Keep a value under its record, in place of an earlier one."""
     changed: dict[str, Any] = {
+        "key_id": kept.key_id,
         "wrapped_key": kept.wrapped_key,
         "sealed": kept.sealed,
         "updated_at": at,
@@ -105,12 +121,57 @@ async def read(
     )
     return [
         Sealed(
-            Record(row["workspace"], row["scope"], row["owner"], row["name"]),
+            _record(row),
+            row["key_id"],
             row["wrapped_key"],
             row["sealed"],
         )
         for row in found.mappings()
     ]
+
+
+async def wrapped_otherwise(
+    connection: AsyncConnection, key_id: str, *, after: Record | None, limit: int
+) -> list[tuple[Record, str | None, bytes]]:
+    """Records that are not wrapped under a master key, locked, in the order of their identities.
+
+    Each with the id of the key that it is wrapped under and its wrapped data key; the values stay
+    where they are.
+    """
+    identity = tuple_(*_IDENTITY)
+    wanted = [secrets.c.key_id.is_distinct_from(key_id)]
+    if after is not None:
+        wanted.append(identity > tuple_(*asdict(after).values()))
+    found = await connection.execute(
+        select(*_IDENTITY, secrets.c.key_id, secrets.c.wrapped_key)
+        .where(*wanted)
+        .order_by(*_IDENTITY)
+        .limit(limit)
+        .with_for_update()
+    )
+    return [(_record(row), row["key_id"], row["wrapped_key"]) for row in found.mappings()]
+
+
+async def rewrap(
+    connection: AsyncConnection, record: Record, key_id: str, wrapped_key: bytes
+) -> None:
+    """Keep a record's data key as it is wrapped under another master key."""
+    same = [secrets.c[name] == value for name, value in asdict(record).items()]
+    await connection.execute(
+        update(secrets).where(*same).values(key_id=key_id, wrapped_key=wrapped_key)
+    )
+
+
+async def records_under(connection: AsyncConnection) -> dict[str | None, int]:
+    """How many records there are under each master key."""
+    found = await connection.execute(
+        select(secrets.c.key_id, func.count().label("records")).group_by(secrets.c.key_id)
+    )
+    return {row.key_id: row.records for row in found}
+
+
+def _record(row: RowMapping) -> Record:
+    return Record(row["workspace"], row["scope"], row["owner"], row["name"])
 
 
 def _seen_by(user: str) -> ColumnElement[bool]:

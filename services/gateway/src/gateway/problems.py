@@ -17,16 +17,20 @@ from starlette.responses import Response
 from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem, ProblemCode
 from assay_contracts.run_config import ConfigIssue
 from assay_kernel.database import is_outage
-from gateway.vault import NoMasterKeyError
+from gateway.master_keys import NoMasterKeyError
 
 log = structlog.get_logger(__name__)
 
 _CODES = {
+    400: ProblemCode.MALFORMED,
     401: ProblemCode.AUTH_REQUIRED,
     403: ProblemCode.FORBIDDEN,
     404: ProblemCode.NOT_FOUND,
+    408: ProblemCode.REQUEST_TIMEOUT,
     409: ProblemCode.CONFLICT,
     413: ProblemCode.TOO_LARGE,
+    429: ProblemCode.RATE_LIMITED,
+    431: ProblemCode.TOO_LARGE,
     503: ProblemCode.UNAVAILABLE,
 }
 _SIGNED = "/api/v1/downloads/"

@@ -79,10 +79,19 @@ tries = table(
     schema="grader",
 )
 
+results = table(
+    "results",
+    *(column(name, Uuid) for name in ("slot", "run")),
+    *(column(name, Integer) for name in ("agent", "attempt", "try_number", "delivery", "tokens")),
+    *(column(name, Text) for name in ("task", "category", "outcome", "cause", "reason")),
+    *(column(name, Double) for name in ("reward", "seconds", "cost_usd")),
+    schema="grader",
+)
+
 agent_metrics = table(
     "agent_metrics",
     column("run", Uuid),
-    *(column(name, Integer) for name in ("agent", "expected", "sequence")),
+    *(column(name, Integer) for name in ("agent", "expected", "slots", "sequence")),
     column("pass_at_1", Double),
     column("measures", JSONB),
     schema="grader",

@@ -1,6 +1,7 @@
 """Running errored slots of a finished run again: which are meant, and what they need."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy import RowMapping
@@ -15,6 +16,7 @@ from assay_contracts.run_events import RunReopened, SubmittedData
 from assay_kernel.event_store import Aggregate
 from gateway import domain, run_queries
 from gateway.access import Caller
+from gateway.billing import Admit, Opening, billed
 from gateway.desk import Desk
 from gateway.explanations import agent_named
 from gateway.moments import stamp
@@ -29,16 +31,14 @@ async def retry_run(row: RowMapping, body: RetryRun, asking: Caller, desk: Desk)
         How many slots run again.
 
     Raises:
-        ProblemError: the run's state does not allow it, nothing that was chosen is errored, or a
-            secret is missing.
+        ProblemError: the run's state or the workspace's budget does not allow it, nothing that was
+            chosen is errored, or a secret is missing.
     """
     run: UUID = row["id"]
     submitted = SubmittedData.model_validate(row["submitted"])
     agents = sorted({agent_named(ref, submitted) for ref in body.agents})
-    reopened = 0
 
-    async def decide(seen: Aggregate[RunLifecycle]) -> RunReopened:
-        nonlocal reopened
+    async def decide(admit: Admit, seen: Aggregate[RunLifecycle]) -> RunReopened:
         domain.require_reopenable(seen.state)
         await desk.seen_by("grader", "grades", seen.sequence)
         slots = await _chosen(run, submitted, agents, body.tasks, desk)
@@ -53,14 +53,28 @@ async def retry_run(row: RowMapping, body: RetryRun, asking: Caller, desk: Desk)
             asking.request_id,
         )
         _require_room(event)
+        await admit(
+            Opening(
+                asking.workspace,
+                asking.user,
+                run,
+                submitted,
+                tasks={
+                    agent: [slot.task for slot in slots if slot.agent == agent]
+                    for agent in sorted({slot.agent for slot in slots})
+                },
+                retry=True,
+                spent_usd=float(row["spent_usd"]),
+            )
+        )
         await desk.keep_for_run(asking.workspace, run, body.secrets, asking.user)
-        reopened = len(slots)
         return event
 
-    await desk.decide_on_run_seen(asking.workspace, run, decide)
+    async with billed(desk.gate) as admit:
+        event = await desk.decide_on_run_seen(asking.workspace, run, partial(decide, admit))
     # Once more, since what a run was given is swept away while it is shown as ended.
     await desk.keep_for_run(asking.workspace, run, body.secrets, asking.user)
-    return reopened
+    return len(event.data.slots)
 
 
 def _require_room(event: RunReopened) -> None:

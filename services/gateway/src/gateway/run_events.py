@@ -1,25 +1,25 @@
 """A run's events exactly as they lie in the stream: in pages, and live."""
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-import orjson
-from sse_starlette import EventSourceResponse, ServerSentEvent
-
-from assay_contracts.http import EventPage, StoredEvent
+from assay_contracts.http import EventPage
+from assay_contracts.identity import Permission
 from assay_contracts.lifecycle import RunLifecycle, evolve_run
 from assay_contracts.run_events import RunEvent
-from assay_kernel.cursor import Cursor, StoredMessage, read_stored
+from assay_kernel.cursor import StoredMessage, read_stored
 from assay_kernel.event_store import EventStore, lifecycle_filter
+from gateway.live.event_stream import EventStream
+from gateway.live.feed import Live, Step
+from gateway.live.position import Position
+from gateway.live.standing import Standing
+from gateway.live.told import as_stored
+from gateway.live.wanted import RUNS, Wanted
 
-_LAST_TYPES = {"finished", "failed", "stopped"}
+_LAST_TYPES = {"finished", "failed", "stopped", "deleted"}
 _FIRST_TYPES = {"submitted", "reopened"}
-_HEARTBEAT_SECONDS = 10
-_BATCH = 200
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,6 @@ class Messages:
 def subjects_of(workspace: str, run: UUID) -> list[str]:
     """Everything that is told about a run."""
     return [f"{RunEvent.stream.lower()}.{workspace}.{run}.>"]
-
-
-def as_stored(message: StoredMessage) -> StoredEvent:
-    """An event exactly as it lies in the stream."""
-    return StoredEvent(
-        sequence=message.sequence,
-        subject=message.subject,
-        event=orjson.loads(message.payload),
-    )
 
 
 async def event_page(
@@ -68,50 +59,31 @@ async def run_messages(
     return Messages(run, found, next_after=None)
 
 
-async def live(
-    store: EventStore, workspace: str, run: UUID, *, after: int, closing: asyncio.Event
-) -> EventSourceResponse:
+async def live_run(
+    live: Live, store: EventStore, standing: Standing, run: UUID, *, after: int
+) -> EventStream:
     """Server-Sent Events after a sequence, until the run has ended and all is told.
 
-    The id of each is its sequence, from which a client that was cut off goes on. Everything ends
-    at once when `closing` is set.
+    The id of each is its sequence, from which a client that was cut off goes on.
     """
+    workspace = standing.asking.workspace
     loaded = await store.load(
         RunEvent.stream, lifecycle_filter(workspace, run), RunLifecycle(), evolve_run
     )
     has_ended = loaded.state.status.is_terminal and loaded.sequence <= after
 
-    async def told() -> AsyncIterator[ServerSentEvent]:
+    async def until_the_end() -> AsyncGenerator[Step]:
         ended = has_ended
-        subjects = subjects_of(workspace, run)
-        async with Cursor(store.client, RunEvent.stream, subjects, after=after) as cursor:
-            left = cursor.pending_at_open
-            while not (ended and left <= 0):
-                batch = await _unless(closing, cursor.batch(_BATCH))
-                if batch is None:
-                    return
-                for message in batch:
-                    left -= 1
-                    stored = as_stored(message)
-                    kind = str(stored.event["type"])
-                    ended = (ended or kind in _LAST_TYPES) and kind not in _FIRST_TYPES
-                    yield ServerSentEvent(
-                        stored.model_dump_json(), event=kind, id=str(stored.sequence)
-                    )
+        steps = live.follow(
+            Wanted(workspace, [RUNS], run=run),
+            Position({RUNS: after}),
+            still_allowed=lambda: standing.check(frozenset({Permission.READ})),
+            has_ended=lambda: ended,
+        )
+        async with aclosing(steps):
+            async for position, event in steps:
+                if event is not None:
+                    ended = (ended or event.kind in _LAST_TYPES) and event.kind not in _FIRST_TYPES
+                yield position, event
 
-    return EventSourceResponse(told(), ping=_HEARTBEAT_SECONDS)
-
-
-async def _unless[Found](
-    closing: asyncio.Event, finding: Coroutine[Any, Any, Found]
-) -> Found | None:
-    """What `finding` comes to; None where `closing` is set first."""
-    found = asyncio.ensure_future(finding)
-    closed = asyncio.ensure_future(closing.wait())
-    try:
-        await asyncio.wait([found, closed], return_when=asyncio.FIRST_COMPLETED)
-        return found.result() if found.done() and not closed.done() else None
-    finally:
-        found.cancel()
-        closed.cancel()
-        await asyncio.gather(found, closed, return_exceptions=True)
+    return EventStream(until_the_end(), lambda position: str(position[RUNS]))

@@ -15,6 +15,7 @@ from assay_contracts.run_events import (
     ResultGraded,
     ResultIngested,
     ResultIngestedData,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -118,6 +119,8 @@ def _lifecycle(event: Event, submitted: SubmittedData) -> tuple[Level, str]:
             return "error", data.reason
         case RunReopened(data=data):
             return "info", f"{_count(len(data.slots), 'result')} to run again: {data.reason}"
+        case RunDeleted(data=data):
+            return "warning", f"{event.actor} deleted the run: {data.reason}"
         case RunPaused(data=data):
             end = f"until {data.until:%Y-%m-%d %H:%M:%S} UTC" if data.until else "until resumed"
             return "warning", f"{_part(data.agent, submitted)} is paused {end}: {data.reason}"

@@ -1,4 +1,4 @@
-"""What the gateway reads about runs, their agents and their results."""
+"""What the gateway reads about runs and their agents."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,15 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Integer, RowMapping, Select, any_, func, literal, or_, select
-from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy import ARRAY, Integer, RowMapping, any_, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.http import (
     AgentMeasures,
     AgentRow,
     PauseEntry,
-    ResultRow,
     RunDetail,
     RunEntry,
     RunLimits,
@@ -22,11 +20,12 @@ from assay_contracts.http import (
 )
 from assay_contracts.identifiers import Slot, parse_positions
 from assay_contracts.run_config import Agent, Execution
-from assay_contracts.run_events import Durations, ResolvedExecution, SubmittedData, Usage
-from assay_contracts.values import CauseClass, Outcome, RunStatus
+from assay_contracts.run_events import ResolvedExecution, SubmittedData
+from assay_contracts.values import Outcome, RunStatus
 from gateway.domain import CUSTOM
 from gateway.pace import seconds_left
 from gateway.read_models import agent_metrics, checkpoints, pauses, runs, slots, tasks, tries
+from gateway.result_queries import problems_of
 
 _MOST_PROBLEMS = 200
 WHOLE_RUN = -1
@@ -62,39 +61,6 @@ async def checkpoint(connection: AsyncConnection, schema: str, projection: str) 
     return int(found or 0)
 
 
-async def list_runs(
-    connection: AsyncConnection,
-    workspace: str,
-    *,
-    benchmark: UUID | None,
-    status: RunStatus | None,
-    limit: int,
-    offset: int,
-) -> tuple[list[RunEntry], int]:
-    """A page of a workspace's runs, the newest first, and how many there are."""
-    wanted = [runs.c.workspace == workspace]
-    if benchmark is not None:
-        wanted.append(runs.c.benchmark == benchmark)
-    if status is not None:
-        wanted.append(runs.c.status == status.value)
-    total = await connection.scalar(select(func.count()).select_from(runs).where(*wanted))
-    found = await connection.execute(
-        select(runs)
-        .where(*wanted)
-        .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
-        .limit(limit)
-        .offset(offset)
-    )
-    rows = list(found.mappings())
-    ids = [row["id"] for row in rows]
-    best, paused = await _best(connection, ids), await _pauses(connection, ids)
-    entries = [
-        RunEntry(**_entry_fields(row, best.get(row["id"]), paused.get(row["id"], [])))
-        for row in rows
-    ]
-    return entries, int(total or 0)
-
-
 async def find_run(connection: AsyncConnection, workspace: str, ref: str) -> RowMapping | None:
     """A run of the workspace by name or id."""
     by = [runs.c.name == ref]
@@ -104,6 +70,16 @@ async def find_run(connection: AsyncConnection, workspace: str, ref: str) -> Row
         select(runs).where(runs.c.workspace == workspace, or_(*by)).limit(1)
     )
     return found.mappings().first()
+
+
+async def entries_of(connection: AsyncConnection, rows: Sequence[RowMapping]) -> list[RunEntry]:
+    """Runs as a list shows them."""
+    ids = [row["id"] for row in rows]
+    best, paused = await _best(connection, ids), await _pauses(connection, ids)
+    return [
+        RunEntry(**_entry_fields(row, best.get(row["id"]), paused.get(row["id"], [])))
+        for row in rows
+    ]
 
 
 async def _best(connection: AsyncConnection, ids: Sequence[UUID]) -> dict[UUID, float]:
@@ -157,21 +133,6 @@ async def describe_run(connection: AsyncConnection, row: RowMapping) -> RunDetai
     """A run with its configuration, its agents' metrics and what did not pass."""
     best = await _best(connection, [row["id"]])
     submitted = SubmittedData.model_validate(row["submitted"])
-    found = await connection.execute(select(agent_metrics).where(agent_metrics.c.run == row["id"]))
-    measured = {one["agent"]: one for one in found.mappings()}
-    results, shown = _results(row["id"])
-    unresolved = await connection.execute(
-        results.where(shown.reason.is_not(None), shown.outcome != Outcome.PASSED.value)
-        .order_by(None)  # what has no score first, since somebody may have to act on it
-        .order_by(
-            (shown.outcome == Outcome.ERRORED.value).desc(),
-            shown.agent,
-            shown.task,
-            shown.attempt,
-        )
-        .limit(_MOST_PROBLEMS)
-    )
-    again = await _reopened(connection, row)
     paused = await _pauses(connection, [row["id"]])
     fields = _entry_fields(row, best.get(row["id"]), paused.get(row["id"], []))
     return RunDetail(
@@ -185,19 +146,22 @@ async def describe_run(connection: AsyncConnection, row: RowMapping) -> RunDetai
         limits=_limits(row, submitted.execution),
         config=_config(submitted, await _chosen_tasks(connection, submitted)),
         secret_scopes=submitted.secret_scopes,
-        agents=[
-            _agent(
-                index,
-                agent,
-                RunStatus(row["status"]),
-                submitted,
-                measured.get(index),
-                again.get(index, 0),
-            )
-            for index, agent in enumerate(submitted.agents)
-        ],
-        problems=[_result(one) for one in unresolved.mappings()],
+        agents=await agent_rows(connection, row),
+        problems=await problems_of(connection, row, _MOST_PROBLEMS),
     )
+
+
+async def agent_rows(connection: AsyncConnection, row: RowMapping) -> list[AgentRow]:
+    """The agents of a run with their measures, in the order of its configuration."""
+    submitted = SubmittedData.model_validate(row["submitted"])
+    found = await connection.execute(select(agent_metrics).where(agent_metrics.c.run == row["id"]))
+    measured = {one["agent"]: one for one in found.mappings()}
+    again = await _reopened(connection, row)
+    status = RunStatus(row["status"])
+    return [
+        _agent(index, agent, status, submitted, measured.get(index), again.get(index, 0))
+        for index, agent in enumerate(submitted.agents)
+    ]
 
 
 def _limits(run: RowMapping, execution: ResolvedExecution) -> RunLimits | None:
@@ -306,57 +270,6 @@ def _as_partial(measures: Any) -> Any:
             return measures
 
 
-def _results(run: UUID) -> tuple[Select[Any], Any]:
-    """The counted try of each slot, or its latest where none is counted; and its columns."""
-    chosen = (
-        select(tries)
-        .where(tries.c.run == run)
-        .ext(distinct_on(tries.c.slot))
-        .order_by(
-            tries.c.slot,
-            tries.c.counted.desc(),
-            tries.c.try_number.desc(),
-            tries.c.delivery.desc(),
-        )
-        .subquery()
-    )
-    shown = chosen.c
-    return select(chosen).order_by(shown.agent, shown.task, shown.attempt), shown
-
-
-async def list_results(
-    connection: AsyncConnection,
-    run: UUID,
-    *,
-    agent: int | None,
-    outcome: Outcome | None,
-    cause: CauseClass | None,
-    limit: int,
-    offset: int,
-) -> tuple[list[ResultRow], int]:
-    """A page of a run's results by agent, task and attempt, and how many there are."""
-    query, shown = _results(run)
-    if agent is not None:
-        query = query.where(shown.agent == agent)
-    if outcome is not None:
-        query = query.where(shown.outcome == outcome.value)
-    if cause is not None:
-        query = query.where(shown.cause == cause.value)
-    total = await connection.scalar(
-        select(func.count()).select_from(query.order_by(None).subquery())
-    )
-    found = await connection.execute(query.limit(limit).offset(offset))
-    return [_result(row) for row in found.mappings()], int(total or 0)
-
-
-async def find_result(connection: AsyncConnection, run: UUID, slot: UUID) -> ResultRow | None:
-    """The result of one slot."""
-    results, shown = _results(run)
-    found = await connection.execute(results.where(shown.slot == slot))
-    row = found.mappings().first()
-    return None if row is None else _result(row)
-
-
 async def errored_slots(connection: AsyncConnection, run: UUID) -> list[Slot]:
     """Every slot whose result is errored, by agent, task and attempt."""
     found = await connection.execute(
@@ -404,34 +317,3 @@ async def has_open_runs(connection: AsyncConnection, workspace: str) -> bool:
     ended = [status.value for status in RunStatus if status.is_terminal]
     wanted = select(runs.c.id).where(runs.c.workspace == workspace, runs.c.status.not_in(ended))
     return bool(await connection.scalar(select(wanted.exists())))
-
-
-UNKNOWN = "unknown"
-"""Where a try ran whose verdict is there and whose result is not."""
-
-
-def _result(row: RowMapping) -> ResultRow:
-    return ResultRow(
-        slot_id=row["slot"],
-        agent=row["agent"],
-        task=row["task"],
-        attempt=row["attempt"],
-        try_number=row["try_number"],
-        outcome=row["outcome"],
-        reward=row["reward"],
-        rewards=row["rewards"],
-        cause=row["cause"],
-        reason=row["reason"],
-        environment=row["environment"] or UNKNOWN,
-        runner=row["runner"] or UNKNOWN,
-        seconds=row["seconds"],
-        durations=Durations.model_validate(row["durations"] or {}),
-        usage=usage_of(row),
-        judge=row["judge"],
-        artifacts_sha256=(row["artifacts"] or {}).get("sha256"),
-    )
-
-
-def usage_of(row: RowMapping) -> Usage:
-    """What a try consumed."""
-    return Usage(**{name: row[name] for name in Usage.model_fields})

@@ -1,16 +1,19 @@
-"""Runs: submit, list, show, results and artifacts, events, logs, stop, pause, retry."""
+"""Runs: validate, submit, list, show, results and artifacts, events, logs, stop, pause, retry,
+delete."""
 
 from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, Field
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 from starlette.responses import Response
 
 from assay_contracts.http import (
+    AgentRow,
     ArtifactEntry,
     EventPage,
     Explanation,
@@ -20,36 +23,56 @@ from assay_contracts.http import (
     LogPage,
     Page,
     PauseRun,
+    ResultDetail,
     ResultRow,
+    ResultSort,
     ResumeRun,
     RetriedRun,
     RetryRun,
     RunDetail,
     RunEntry,
+    RunPreview,
+    SortOrder,
     StopRun,
     SubmitRun,
 )
 from assay_contracts.run_events import RunEvent, SubmittedData
 from assay_contracts.values import CauseClass, Outcome, RunStatus
 from assay_kernel.blobs import BlobMissingError
-from gateway import answers, domain, run_events, run_log
+from gateway import answers, domain, result_queries, run_events, run_lists, run_log
 from gateway import run_queries as queries
 from gateway.access import Caller, Reading, Running
 from gateway.benchmarks import find as find_benchmark
+from gateway.caching import do_not_keep, kept_with
+from gateway.cursors import Cursor
 from gateway.desk import Desk, DeskNow
 from gateway.downloads.ranges import BYTES, Served, serve
-from gateway.explanations import Manifest, agent_named, explain, manifest
+from gateway.explanations import Manifest, agent_named, explain, explain_result, manifest
+from gateway.freshness import ReadModel
 from gateway.imports import import_run, take_results
+from gateway.live.standing import StandingNow
 from gateway.moments import stamp
-from gateway.paging import LARGEST_SEQUENCE, After, Limit, Offset, page
+from gateway.paging import LARGEST_SEQUENCE, After, Limit, Offset
+from gateway.previews import preview_run
 from gateway.problems import not_found
 from gateway.proofs import proof_lines
+from gateway.result_queries import Wanted
 from gateway.retries import retry_run
+from gateway.run_lists import WantedRuns
 from gateway.submissions import submit_run
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
-AgentIndex = Annotated[int | None, Query(ge=0, le=1000)]
+AgentIndexes = Annotated[
+    list[Annotated[int, Field(ge=0, le=1000)]] | None,
+    Query(description="numbers of agents of the run; may be repeated", examples=[[0, 1]]),
+]
+Search = Annotated[
+    str | None,
+    Query(max_length=200, description="a part of the name, in capitals or not", examples=["fix"]),
+]
+Moment = Annotated[AwareDatetime | None, Query(examples=["2026-12-01T12:00:00Z"])]
+Reason = Annotated[str, Query(max_length=1000, description="why, for those who look at it later")]
 LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST_SEQUENCE)]
 
 
@@ -59,6 +82,16 @@ async def find(connection: AsyncConnection, workspace: str, ref: str) -> RowMapp
     if row is None:
         raise not_found(f"there is no run {ref} in this workspace; assay run list shows them")
     return row
+
+
+@router.post("/validate", summary="Check a submission, and estimate what it takes")
+async def validate(body: SubmitRun, asking: Running, desk: DeskNow) -> RunPreview:
+    """Everything that a submission checks, and nothing is done.
+
+    The answer is what would run, with warnings and an estimate of cost and time as far as past
+    results of the same agents on the benchmark allow it; mistakes are told as for a submission.
+    """
+    return await preview_run(body, asking, desk)
 
 
 @router.post("", status_code=201, summary="Submit a run")
@@ -87,57 +120,155 @@ async def add_results(
     return await take_results(row, body, asking, desk)
 
 
-@router.get("", summary="List the runs of the workspace")
+@router.get(
+    "",
+    summary="List the runs of the workspace",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES, ReadModel.CATALOGUE))],
+)
 async def list_all(
     asking: Reading,
     desk: DeskNow,
-    benchmark: str | None = None,
-    status: RunStatus | None = None,
+    benchmark: Annotated[str | None, Query(description="its key, name or id")] = None,
+    status: Annotated[
+        list[RunStatus] | None, Query(description="one of these; may be repeated")
+    ] = None,
+    submitter: Annotated[str | None, Query(description="who submitted it")] = None,
+    harness: Annotated[
+        str | None, Query(description="of one of its agents", examples=["codex"])
+    ] = None,
+    model: Annotated[
+        str | None,
+        Query(
+            description="of one of its agents, the same as `harness`; `none` for one without",
+            examples=["openai/gpt-5.2"],
+        ),
+    ] = None,
+    since: Moment = None,
+    until: Moment = None,
+    search: Search = None,
     limit: Limit = 50,
     offset: Offset = 0,
+    cursor: Cursor = None,
 ) -> Page[RunEntry]:
-    """The newest first; of one benchmark (key, name or id) or one status alone if asked."""
+    """The newest first; those that fit every filter.
+
+    `since` is the first moment of submission that is meant, `until` the first that is not. Follow
+    `next_cursor`: runs that are submitted meanwhile neither shift nor repeat what comes.
+    """
     async with desk.reading() as connection:
         of = None
         if benchmark is not None:
             of = (await find_benchmark(connection, asking.workspace, benchmark))["id"]
-        items, total = await queries.list_runs(
-            connection, asking.workspace, benchmark=of, status=status, limit=limit, offset=offset
+        wanted = WantedRuns(
+            benchmark=of,
+            statuses=tuple(status or ()),
+            submitter=submitter,
+            harness=harness,
+            model=model,
+            since=since,
+            until=until,
+            search=search,
         )
-    return page(items, total, offset)
+        return await run_lists.list_runs(
+            connection, asking.workspace, wanted, limit=limit, offset=offset, cursor=cursor
+        )
 
 
-@router.get("/{ref}", summary="Show a run")
-async def show(ref: str, asking: Reading, desk: DeskNow) -> RunDetail:
+@router.get(
+    "/{ref}",
+    summary="Show a run",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES, ReadModel.CATALOGUE))],
+)
+async def show(ref: str, request: Request, asking: Reading, desk: DeskNow) -> RunDetail:
     """Configuration, progress, each agent's metrics, and the results without a pass."""
     async with desk.reading() as connection:
-        return await queries.describe_run(connection, await find(connection, asking.workspace, ref))
+        row = await find(connection, asking.workspace, ref)
+        detail = await queries.describe_run(connection, row)
+    if detail.seconds_left is not None:
+        do_not_keep(request)
+    return detail
 
 
-@router.get("/{ref}/results", summary="List a run's results")
+@router.delete("/{ref}", status_code=204, summary="Delete a run")
+async def delete(
+    ref: str, asking: Running, desk: DeskNow, reason: Reason = "deleted by a user"
+) -> None:
+    """Only one that has ended. It vanishes from lists, leaderboards and estimates, with its
+    results and artifacts; its events stay, and its name stays taken."""
+    async with desk.reading() as connection:
+        run: UUID = (await find(connection, asking.workspace, ref))["id"]
+    await desk.decide_on_run(
+        asking.workspace,
+        run,
+        lambda state: domain.delete(
+            state, run, reason, stamp(asking.user), asking.workspace, asking.request_id
+        ),
+    )
+    await desk.vault.drop_run(run)
+
+
+@router.get("/{ref}/agents", summary="List a run's agents")
+async def agents(ref: str, asking: Reading, desk: DeskNow) -> list[AgentRow]:
+    """Each with its status and measures, in the order of the configuration."""
+    async with desk.reading() as connection:
+        return await queries.agent_rows(connection, await find(connection, asking.workspace, ref))
+
+
+@router.get(
+    "/{ref}/results",
+    summary="List a run's results",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES))],
+)
 async def results(
     ref: str,
     asking: Reading,
     desk: DeskNow,
-    agent: AgentIndex = None,
-    outcome: Outcome | None = None,
-    cause: CauseClass | None = None,
+    agent: AgentIndexes = None,
+    outcome: Annotated[
+        list[Outcome] | None, Query(description="one of these; may be repeated")
+    ] = None,
+    cause: Annotated[
+        list[CauseClass] | None, Query(description="one of these; may be repeated")
+    ] = None,
+    category: Annotated[str | None, Query(description="of the task, as a whole")] = None,
+    task: Annotated[str | None, Query(description="its whole name")] = None,
+    search: Search = None,
+    sort: Annotated[
+        ResultSort, Query(description="equal ones stand by agent, task and attempt")
+    ] = "agent",
+    order: Annotated[SortOrder, Query(description="what is unknown comes last in both")] = "asc",
     limit: Limit = 100,
     offset: Offset = 0,
+    cursor: Cursor = None,
 ) -> Page[ResultRow]:
-    """The counted result of each slot by agent, task and attempt."""
+    """The counted result of each slot, or its latest; those that fit every filter.
+
+    Follow `next_cursor`: a page takes the same time wherever it is, and results that come meanwhile
+    neither shift nor repeat what follows.
+    """
+    wanted = Wanted(
+        agents=tuple(agent or ()),
+        outcomes=tuple(outcome or ()),
+        causes=tuple(cause or ()),
+        category=category,
+        task=task,
+        search=search,
+        sort=sort,
+        descending=order == "desc",
+    )
     async with desk.reading() as connection:
         row = await find(connection, asking.workspace, ref)
-        items, total = await queries.list_results(
-            connection,
-            row["id"],
-            agent=agent,
-            outcome=outcome,
-            cause=cause,
-            limit=limit,
-            offset=offset,
+        return await result_queries.list_results(
+            connection, row, wanted, limit=limit, offset=offset, cursor=cursor
         )
-    return page(items, total, offset)
+
+
+@router.get("/{ref}/results/{slot_id}", summary="Show a result")
+async def result(ref: str, slot_id: UUID, asking: Reading, desk: DeskNow) -> ResultDetail:
+    """One slot with every try of it: verdict, artifacts, durations, usage, and the events."""
+    async with desk.reading() as connection:
+        row = await find(connection, asking.workspace, ref)
+    return await explain_result(row, slot_id, desk)
 
 
 @router.get("/{ref}/results/{slot_id}/artifacts", summary="List a result's artifacts")
@@ -169,13 +300,13 @@ async def artifact(
 async def _manifest(ref: str, slot: UUID, workspace: str, desk: Desk) -> Manifest:
     async with desk.reading() as connection:
         row = await find(connection, workspace, ref)
-        result = await queries.find_result(connection, row["id"], slot)
-    if result is None:
+        found = await result_queries.find_result(connection, row, slot)
+    if found is None:
         raise not_found("the run has no result with this id")
-    if result.artifacts_sha256 is None:
+    if found.artifacts_sha256 is None:
         return []
     try:
-        return await manifest(desk.blobs, result.artifacts_sha256)
+        return await manifest(desk.blobs, found.artifacts_sha256)
     except BlobMissingError as error:
         raise not_found("the result's artifacts are no longer in the blob store") from error
 
@@ -191,6 +322,7 @@ async def events(
     request: Request,
     asking: Reading,
     desk: DeskNow,
+    standing: StandingNow,
     after: After = 0,
     limit: Limit = 200,
     last_event_id: LastEventId = None,
@@ -199,12 +331,12 @@ async def events(
     async with desk.reading() as connection:
         run = (await find(connection, asking.workspace, ref))["id"]
     if "text/event-stream" in request.headers.get("accept", ""):
-        return await run_events.live(
+        return await run_events.live_run(
+            request.app.state.live,
             desk.store,
-            asking.workspace,
+            standing,
             run,
             after=after if last_event_id is None else last_event_id,
-            closing=request.app.state.closing,
         )
     return await run_events.event_page(desk.store, asking.workspace, run, after=after, limit=limit)
 

@@ -4,7 +4,16 @@ from typing import Literal
 
 from fastapi import APIRouter, Depends
 
-from assay_contracts.http import ClaimSecrets, Page, SealedSecrets, SecretEntry, SetSecret
+from assay_contracts.audit_events import INSTALLATION
+from assay_contracts.http import (
+    ClaimSecrets,
+    Page,
+    RotatedKeys,
+    SealedSecrets,
+    SecretEntry,
+    SetSecret,
+)
+from assay_contracts.identity import Permission
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import (
     SECRET_NAME,
@@ -14,14 +23,17 @@ from assay_contracts.run_config import (
 )
 from assay_contracts.run_events import SubmittedData
 from gateway import run_queries
-from gateway.access import Reading, Running, runner
+from gateway.access import Operating, Reading, require, runner
 from gateway.desk import DeskNow
-from gateway.own_queries import USER, Record
+from gateway.own_queries import USER, WORKSPACE, Record
 from gateway.problems import ProblemError, conflict, invalid, not_found
 from gateway.vault import PublicKeyError, SecretUnreadableError, seal
 
 router = APIRouter(prefix="/secrets", tags=["secrets"])
 internal = APIRouter(prefix="/internal", include_in_schema=False, dependencies=[Depends(runner)])
+
+_NEEDED = {USER: Permission.RUN, WORKSPACE: Permission.SECRETS}
+"""What writing in each scope needs."""
 
 
 @router.get("", summary="List secrets")
@@ -31,28 +43,51 @@ async def list_all(asking: Reading, desk: DeskNow) -> Page[SecretEntry]:
     return Page(items=items, total_count=len(items))
 
 
+@router.post("/rotate", summary="Rotate the master key")
+async def rotate(asking: Operating, desk: DeskNow) -> RotatedKeys:
+    """Read the master keys again and wrap every record's own key under the newest; an operator's.
+
+    Values are not opened. Where it is broken off, what is done stays done: ask again.
+    """
+    rotated = await desk.vault.rotate()
+    async with desk.acting() as connection:
+        told = {"secrets": str(rotated.rewrapped)}
+        await desk.audit.tell(
+            connection, asking, "master-key-rotated", rotated.key, told, workspace=INSTALLATION
+        )
+    return rotated
+
+
 @router.put("/{name}", summary="Set a secret")
-async def keep(name: str, body: SetSecret, asking: Running, desk: DeskNow) -> SecretEntry:
-    """Keep a value, encrypted; there is no way to read it back."""
+async def keep(name: str, body: SetSecret, asking: Reading, desk: DeskNow) -> SecretEntry:
+    """Keep a value, encrypted; there is no way to read it back.
+
+    Needs `run` for a personal one, and `secrets` for one of the workspace.
+    """
+    require(asking, _NEEDED[body.scope])
     if not SECRET_NAME.fullmatch(name):
         message = "must be capitals, digits and underscores, starting with a letter"
         raise invalid([ConfigIssue(key="name", message=message)])
     owner = asking.user if body.scope == USER else ""
-    await desk.vault.keep(
-        Record(asking.workspace, body.scope, owner, name), body.value, asking.user
-    )
+    record = Record(asking.workspace, body.scope, owner, name)
+    async with desk.acting() as connection:
+        await desk.vault.keep(connection, record, body.value, asking.user)
+        await desk.audit.tell(connection, asking, "secret-set", name, {"scope": body.scope})
     kept = await desk.vault.entries(asking.workspace, asking.user)
     return next(one for one in kept if one.name == name and one.scope == body.scope)
 
 
 @router.delete("/{name}", status_code=204, summary="Delete a secret")
 async def drop(
-    name: str, asking: Running, desk: DeskNow, scope: Literal["user", "workspace"] = "user"
+    name: str, asking: Reading, desk: DeskNow, scope: Literal["user", "workspace"] = "user"
 ) -> None:
-    """Delete a secret of a scope."""
-    owner = asking.user if scope == USER else ""
-    if not await desk.vault.drop(Record(asking.workspace, scope, owner, name)):
-        raise not_found(f"there is no secret {name} in the scope {scope}")
+    """Delete a secret of a scope; needs what setting it needs."""
+    require(asking, _NEEDED[scope])
+    record = Record(asking.workspace, scope, asking.user if scope == USER else "", name)
+    async with desk.acting() as connection:
+        if not await desk.vault.drop(connection, record):
+            raise not_found(f"there is no secret {name} in the scope {scope}")
+        await desk.audit.tell(connection, asking, "secret-deleted", name, {"scope": scope})
 
 
 @internal.post("/secrets")

@@ -7,7 +7,7 @@ from sqlalchemy import RowMapping
 
 from assay_contracts.envelope import EventTooLargeError
 from assay_contracts.http import SubmitRun, TaskRow
-from assay_contracts.identifiers import new_id
+from assay_contracts.identifiers import parse_positions
 from assay_contracts.lifecycle import RunLifecycle
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue, RunConfig
@@ -16,8 +16,10 @@ from assay_contracts.values import BenchmarkPin, BenchmarkRules, SourceType, Syn
 from gateway import benchmark_queries, domain
 from gateway.access import Caller
 from gateway.benchmarks import unknown
+from gateway.billing import Opening, billed
 from gateway.desk import Desk
 from gateway.drafts import Draft, read_draft
+from gateway.identities import is_repeated, work_id
 from gateway.moments import stamp
 from gateway.own_queries import RUN
 from gateway.problems import ProblemError, invalid, too_large
@@ -33,6 +35,7 @@ class Checked:
 
     config: RunConfig
     benchmark: RowMapping
+    tasks: Sequence[TaskRow]
     resolved: Resolved
     scopes: dict[str, str]
 
@@ -43,24 +46,54 @@ async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> tuple[RunSu
     Raises:
         ProblemError: with every mistake; then nothing was done.
     """
+    run = work_id("run")
+    if is_repeated() and (await desk.run_state(asking.workspace, run)).submitted is not None:
+        first_event = await desk.first_event(asking.workspace, run)
+        return first_event, await desk.shows_run(asking.workspace, run)
+    event, listed = await checked_event(body, asking, desk)
+    tasks = [listed[place].name for place in places_of(event.data, listed)]
+    async with billed(desk.gate) as admit:
+        await admit(Opening.first(asking.workspace, asking.user, event.run, event.data, tasks))
+        name = await desk.begin_run(asking.workspace, event.run, body.secrets, asking.user)
+        named = event.model_copy(update={"data": event.data.model_copy(update={"name": name})})
+
+        def first(state: RunLifecycle) -> RunEvent:
+            if state.submitted is not None:
+                raise domain.DecisionRefusedError("the run was submitted already")
+            return named
+
+        return named, await desk.decide_on_run(asking.workspace, event.run, first)
+
+
+async def checked_event(
+    body: SubmitRun, asking: Caller, desk: Desk
+) -> tuple[RunSubmitted, Sequence[TaskRow]]:
+    """The event that a submission leads to, still without its name, and the pinned task list.
+
+    Raises:
+        ProblemError: with every mistake.
+    """
     checked = await _check(read_draft(body), body, asking, desk)
-    run = new_id()
-    data = _submitted(checked, body)
-    event = domain.submit(run, data, stamp(asking.user), asking.workspace, asking.request_id)
+    event = domain.submit(
+        work_id("run"),
+        _submitted(checked, body),
+        stamp(asking.user),
+        asking.workspace,
+        asking.request_id,
+    )
     try:
         event.to_bytes()
     except EventTooLargeError as error:
         message = "shorten env and extra_headers, or choose categories instead of names"
         raise too_large(f"{error}: {message}") from error
-    name = await desk.begin_run(asking.workspace, run, body.secrets, asking.user)
-    named = event.model_copy(update={"data": data.model_copy(update={"name": name})})
+    return event, checked.tasks
 
-    def first(state: RunLifecycle) -> RunEvent:
-        if state.submitted is not None:
-            raise domain.DecisionRefusedError("the run was submitted already")
-        return named
 
-    return named, await desk.decide_on_run(asking.workspace, run, first)
+def places_of(data: SubmittedData, listed: Sequence[TaskRow]) -> Sequence[int]:
+    """Where the tasks that would run stand in the pinned list."""
+    if data.selection.positions is not None:
+        return parse_positions(data.selection.positions)
+    return [place for place, task in enumerate(listed) if task.unavailable is None]
 
 
 async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> Checked:
@@ -73,6 +106,7 @@ async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> C
     if body.environment is not None and all(one.key != "environment" for one in issues):
         issues += await _environment_issues(body.environment, desk)
     benchmark, resolved, trouble = None, None, None
+    listed: list[TaskRow] = []
     if draft.benchmark is not None:
         async with desk.reading() as connection:
             benchmark = await benchmark_queries.find_benchmark(
@@ -98,7 +132,7 @@ async def _check(draft: Draft, body: SubmitRun, asking: Caller, desk: Desk) -> C
         raise missing_secrets(missing)
     if draft.config is None or benchmark is None or resolved is None:  # pragma: no cover
         raise RuntimeError("a submission without an issue was not read whole")
-    return Checked(draft.config, benchmark, resolved, scopes)
+    return Checked(draft.config, benchmark, listed, resolved, scopes)
 
 
 async def _environment_issues(environment: str, desk: Desk) -> list[ConfigIssue]:

@@ -19,6 +19,7 @@ from assay_contracts.events import decode_event
 from assay_contracts.run_events import (
     ResultGraded,
     ResultIngested,
+    RunDeleted,
     RunEvent,
     RunReopened,
     RunStopRequested,
@@ -53,11 +54,11 @@ async def note_events(connection: AsyncConnection, events: Sequence[Recorded[Eve
                     .values(id=event.run, submitted=event.to_bytes(), stop_requested=False)
                     .on_conflict_do_nothing()
                 )
-            case RunStopRequested() | RunReopened() as event:
+            case RunStopRequested() | RunReopened() | RunDeleted() as event:
                 await connection.execute(
                     update(judged_runs)
                     .where(judged_runs.c.id == event.run)
-                    .values(stop_requested=isinstance(event, RunStopRequested))
+                    .values(stop_requested=not isinstance(event, RunReopened))
                 )
             case _:
                 pass

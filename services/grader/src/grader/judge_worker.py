@@ -20,6 +20,7 @@ from assay_contracts.run_events import RunEvent
 from assay_contracts.values import CauseClass
 from assay_kernel.database import is_outage
 from assay_kernel.event_store import EventStore
+from assay_kernel.live_secrets import kept_out_of_logs
 from assay_kernel.outbox import Outbox, Outgoing
 from assay_kernel.secret_claims import GatewayAwayError
 from assay_scoring.judging import errored
@@ -143,6 +144,10 @@ class JudgeWorker:
                 log.warning("judge-claims-wait", error=str(error))
 
     async def _work(self, case: Case) -> None:
+        with kept_out_of_logs():
+            await self._judge_and_settle(case)
+
+    async def _judge_and_settle(self, case: Case) -> None:
         try:
             await self._settle(case, await self._judge.judge(case))
         except Exception as error:  # noqa: BLE001  one case must not end the others

@@ -1,4 +1,4 @@
-"""Run events to judged tries and agent metrics; and each ingested result to its verdict."""
+"""Run events to judged tries, a result for each slot and agent metrics; results to verdicts."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import RowMapping, Table, select, update
+from sqlalchemy import RowMapping, Table, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,6 +17,7 @@ from assay_contracts.run_events import (
     ResultGradedData,
     ResultIngested,
     ResultIngestedData,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -35,9 +36,10 @@ from assay_scoring.verdicts import judge
 from grader.fold_cache import AgentKey, FoldCache
 from grader.judge_queries import note_events
 from grader.judge_verdicts import graded
-from grader.tables import agent_metrics, runs, tries
+from grader.slot_results import show_slots
+from grader.tables import agent_metrics, results, runs, tries
 
-_FINISHED = "finished"
+_FINISHED, _DELETED = "finished", "deleted"
 
 Row = dict[str, Any]
 
@@ -52,13 +54,18 @@ class Told:
 
 
 class GradesProjection(Projection):
-    """`runs`, `tries` and `agent_metrics`; and a `result-graded` for each `result-ingested`."""
+    """`runs`, `tries`, `results` and `agent_metrics`; and a `result-graded` for each
+    `result-ingested`.
+
+    Of a run that was deleted nothing is left but its row in `runs`, and what is told of it later
+    changes nothing.
+    """
 
     name = "grades"
     stream = RunEvent.stream
     subjects: Sequence[str] = ("runs.>",)
-    tables: Sequence[Table] = (runs, tries, agent_metrics)
-    version = 2
+    tables: Sequence[Table] = (runs, tries, results, agent_metrics)
+    version = 3
 
     def __init__(
         self,
@@ -75,10 +82,16 @@ class GradesProjection(Projection):
     async def apply(self, connection: AsyncConnection, events: Events) -> None:
         """Write the rows that follow from `events`."""
         ends = await _ends(connection, events)
+        gone = {run for run, end in ends.items() if end == _DELETED}
+        deleted = {stored.event.run for stored in events if isinstance(stored.event, RunDeleted)}
         changed: dict[UUID, str | None] = {}
-        results: list[Told] = []
+        told: list[Told] = []
         last: dict[AgentKey, int] = {}
         for stored in events:
+            if isinstance(stored.event, RunEvent) and stored.event.run in gone | deleted:
+                if isinstance(stored.event, RunSubmitted):
+                    await self._insert_run(connection, stored.event)
+                continue
             match stored.event:
                 case RunSubmitted() as event:
                     await self._insert_run(connection, event)
@@ -86,7 +99,7 @@ class GradesProjection(Projection):
                     last |= {(event.run, agent): stored.sequence for agent in agents}
                 case ResultIngested() | ResultGraded() as event:
                     settled = ends.get(event.run) == _FINISHED
-                    results.append(Told(stored.sequence, event, settled))
+                    told.append(Told(stored.sequence, event, settled))
                     last[event.run, event.data.slot.agent] = stored.sequence
                 case RunFinished() | RunStopped() | RunFailed() as event:
                     ends[event.run] = changed[event.run] = event.type
@@ -99,8 +112,12 @@ class GradesProjection(Projection):
         for run, end in changed.items():
             await connection.execute(update(runs).where(runs.c.id == run).values(ended=end))
         folds = await self._take(connection, last)
-        await _write_results(connection, results, folds)
-        await self._measure(connection, folds, last)
+        known = await _measured_runs(connection, {run for run, _ in folds})
+        await _write_tries(connection, told, folds)
+        await show_slots(connection, _categories_of(told, known))
+        await self._measure(connection, folds, last, known)
+        if deleted:
+            await _forget(connection, deleted)
 
     async def _take(
         self, connection: AsyncConnection, last: Mapping[AgentKey, int]
@@ -121,14 +138,12 @@ class GradesProjection(Projection):
         connection: AsyncConnection,
         folds: Mapping[AgentKey, AgentFold],
         last: Mapping[AgentKey, int],
+        known: Mapping[UUID, RowMapping],
     ) -> None:
         """Measure each agent anew, and keep its fold for the next batch."""
-        known = await _measured_runs(connection, {run for run, _ in folds})
         rows = []
         for (run, agent), fold in folds.items():
-            row = known.get(run)
-            if row is None:
-                raise LookupError(f"a result of the run {run}, which was never submitted")
+            row = known[run]
             expected = row["tasks"] * row["attempts"]
             # In a thread: an agent can have many thousand tries, and status must be answered.
             measures = await asyncio.to_thread(
@@ -143,6 +158,7 @@ class GradesProjection(Projection):
                     "run": run,
                     "agent": agent,
                     "expected": expected,
+                    "slots": len({(record.task, record.attempt) for record in fold}),
                     "sequence": last[run, agent],
                     "pass_at_1": measures.pass_at_1 and measures.pass_at_1.value,
                     "measures": measures.model_dump(mode="json"),
@@ -152,7 +168,8 @@ class GradesProjection(Projection):
         if rows:
             statement = insert(agent_metrics)
             changed = {
-                name: statement.excluded[name] for name in ("sequence", "pass_at_1", "measures")
+                name: statement.excluded[name]
+                for name in ("slots", "sequence", "pass_at_1", "measures")
             }
             await connection.execute(
                 statement.on_conflict_do_update(index_elements=["run", "agent"], set_=changed),
@@ -202,7 +219,11 @@ class GradesProjection(Projection):
         if not arrived:
             return
         known = await _runs(connection, {event.run for event in arrived})
-        verdicts = [_verdict(event, known[event.run], self._now()) for event in arrived]
+        verdicts = [
+            _verdict(event, known[event.run], self._now())
+            for event in arrived
+            if known[event.run]["ended"] != _DELETED
+        ]
         await self._outbox.write(
             connection,
             [
@@ -226,22 +247,44 @@ async def _runs(connection: AsyncConnection, ids: Iterable[UUID]) -> dict[UUID, 
 async def _measured_runs(
     connection: AsyncConnection, ids: Iterable[UUID]
 ) -> dict[UUID, RowMapping]:
-    """What measuring needs of runs; their categories are long."""
+    """What measuring needs of runs; their categories are long.
+
+    Raises:
+        LookupError: one was never submitted.
+    """
+    wanted = set(ids)
     found = await connection.execute(
         select(runs.c.id, runs.c.tasks, runs.c.attempts, runs.c.ended, runs.c.categories).where(
-            runs.c.id.in_(set(ids))
+            runs.c.id.in_(wanted)
         )
     )
-    return {row["id"]: row for row in found.mappings()}
+    known = {row["id"]: row for row in found.mappings()}
+    if missing := wanted - known.keys():
+        raise LookupError(f"results of runs that were never submitted: {sorted(missing)}")
+    return known
+
+
+def _categories_of(
+    told: Iterable[Told], known: Mapping[UUID, RowMapping]
+) -> dict[UUID, str | None]:
+    """The category of each slot that was told about."""
+    return {
+        one.event.data.slot.id(one.event.run): known[one.event.run]["categories"].get(
+            one.event.data.slot.task
+        )
+        for one in told
+    }
+
+
+async def _forget(connection: AsyncConnection, deleted: set[UUID]) -> None:
+    for table in (tries, results, agent_metrics):
+        await connection.execute(delete(table).where(table.c.run.in_(deleted)))
+    await connection.execute(update(runs).where(runs.c.id.in_(deleted)).values(ended=_DELETED))
 
 
 async def _ends(connection: AsyncConnection, events: Events) -> dict[UUID, str | None]:
-    """How each run that has results among the events had ended before them, if it had."""
-    told = {
-        stored.event.run
-        for stored in events
-        if isinstance(stored.event, ResultIngested | ResultGraded)
-    }
+    """How each run that the events are about had ended before them, if it had."""
+    told = {stored.event.run for stored in events if isinstance(stored.event, RunEvent)}
     found = await connection.execute(select(runs.c.id, runs.c.ended).where(runs.c.id.in_(told)))
     return {row.id: row.ended for row in found}
 
@@ -251,7 +294,7 @@ async def _agents_at(connection: AsyncConnection, run: UUID, sequence: int) -> d
     return {(run, agent): sequence for agent in range(count or 0)}
 
 
-async def _write_results(
+async def _write_tries(
     connection: AsyncConnection,
     told: Iterable[Told],
     folds: Mapping[AgentKey, AgentFold],

@@ -1,4 +1,5 @@
-"""The tables of grader: every try with its verdict, and the metrics of each agent of a run.
+"""The tables of grader: every try with its verdict, the one that is shown of each slot, and the
+metrics of each agent of a run.
 
 `judged_runs` and `judgements` are the judge's own notes on what it has to do; they are no
 projections, and no rebuild touches them.
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -36,7 +38,7 @@ runs = Table(
     Column("attempts", Integer, nullable=False),
     Column("pass_threshold", Double, nullable=False),
     Column("reward_key", Text),
-    Column("ended", Text, nullable=True, doc="how it ended; null while it goes on"),
+    Column("ended", Text, nullable=True, doc="how it ended, or `deleted`; null while it goes on"),
     Column("categories", JSONB, nullable=False, doc="the category of each task that has one"),
 )
 
@@ -77,12 +79,52 @@ tries = Table(
     Index("ix_tries_run", "run", "agent", "task", "attempt"),
 )
 
+_PLACE = ("agent", "task", "attempt")
+"""What tells the slots of a run apart, in the order in which they are listed."""
+
+results = Table(
+    "results",
+    metadata,
+    Column("slot", Uuid, primary_key=True),
+    Column("run", Uuid, nullable=False),
+    Column("agent", Integer, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("try_number", Integer, nullable=False, doc="of the try that counts, or the latest"),
+    Column("delivery", Integer, nullable=False, doc="of the same try, as all below"),
+    Column("outcome", Text),
+    Column("cause", Text),
+    Column("reason", Text),
+    Column("category", Text, doc="of the task"),
+    Column("reward", Double),
+    Column("seconds", Double),
+    Column("cost_usd", Double),
+    Column("tokens", BigInteger, doc="input and output together"),
+    Index("ix_results_agent", "run", *_PLACE),
+    Index("ix_results_task", "run", "task", "agent", "attempt"),
+    Index("ix_results_category", "run", "category", *_PLACE),
+    *(
+        Index(f"ix_results_{column}", "run", column, *_PLACE)
+        for column in ("outcome", "reward", "seconds", "cost_usd", "tokens")
+    ),
+    Index("ix_results_attempt", "run", "attempt", "agent", "task"),
+    Index(
+        "ix_results_problems",
+        "run",
+        *_PLACE,
+        postgresql_where=text("reason IS NOT NULL AND outcome <> 'passed'"),
+    ),
+)
+"""One row for each slot that has a try: what a page of a run's results is picked from, in any order
+and in constant time. Each index is an order in which they can be listed."""
+
 agent_metrics = Table(
     "agent_metrics",
     metadata,
     Column("run", Uuid, primary_key=True),
     Column("agent", Integer, primary_key=True),
     Column("expected", Integer, nullable=False),
+    Column("slots", Integer, nullable=False, doc="how many have a try"),
     Column("sequence", BigInteger, nullable=False, doc="of the last event that is in the measures"),
     Column("pass_at_1", Double, doc="null without a result"),
     Column("measures", JSONB, nullable=False, doc="an AgentMeasures of the HTTP schemas"),

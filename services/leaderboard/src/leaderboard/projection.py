@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assay_contracts.run_events import (
     ResultGraded,
     ResultIngested,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -67,6 +68,9 @@ class StandingsProjection(Projection):
                     boards |= await _board_of(connection, event.run)
                 case RunReopened() as event:
                     await _reopen(connection, event.run, stored.sequence)
+                    boards |= await _board_of(connection, event.run)
+                case RunDeleted() as event:
+                    await _delete(connection, event.run, stored.sequence)
                     boards |= await _board_of(connection, event.run)
                 case _:
                     pass
@@ -136,6 +140,11 @@ async def _reopen(connection: AsyncConnection, run: UUID, at: int) -> None:
     await connection.execute(
         update(endings).where(endings.c.run == run, endings.c.until.is_(None)).values(until=at)
     )
+
+
+async def _delete(connection: AsyncConnection, run: UUID, at: int) -> None:
+    """Leave the run out from here on; the standings of an earlier moment stay what they were."""
+    await connection.execute(update(runs).where(runs.c.id == run).values(deleted=at))
 
 
 async def _board_of(connection: AsyncConnection, run: UUID) -> set[Board]:

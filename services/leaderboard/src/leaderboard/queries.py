@@ -25,10 +25,19 @@ def _in_force(at: int | None) -> ColumnElement[bool]:
     return and_(endings.c.ended <= at, or_(endings.c.until.is_(None), endings.c.until > at))
 
 
+def _is_there(at: int | None) -> ColumnElement[bool]:
+    """A run that is not deleted: at a sequence, or now."""
+    kept = runs.c.deleted.is_(None)
+    return kept if at is None else or_(kept, runs.c.deleted > at)
+
+
 async def candidates(
     connection: AsyncConnection, workspace: str, benchmark: UUID, at: int | None = None
 ) -> list[Candidate]:
-    """Every agent of every run on the benchmark, as it stands now, or stood at a sequence."""
+    """Every agent of every run on the benchmark, as it stands now, or stood at a sequence.
+
+    A run that was deleted is none of them from that sequence on.
+    """
     ending = and_(endings.c.run == runs.c.id, _in_force(at))
     found = await connection.execute(
         select(*_RUN, endings.c.ended, endings.c.status, scores.c.agent, scores.c.results)
@@ -38,6 +47,7 @@ async def candidates(
             runs.c.workspace == workspace,
             runs.c.benchmark == benchmark,
             true() if at is None else runs.c.submitted <= at,
+            _is_there(at),
         )
     )
     return [

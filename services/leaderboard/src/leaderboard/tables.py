@@ -27,6 +27,7 @@ runs = Table(
     Column("pass_threshold", Double, nullable=False),
     Column("judge_model", Text, doc="null where no model judges"),
     Column("submitted", BigInteger, nullable=False, doc="the sequence of its first event"),
+    Column("deleted", BigInteger, doc="the sequence of the event that deleted it"),
     Index("ix_runs_benchmark", "workspace", "benchmark"),
 )
 

@@ -174,6 +174,8 @@ class Planner:
 
     async def _step(self, connection: AsyncConnection, run_id: UUID, share: Share) -> Step:
         run = await queries.planned_run(connection, run_id)
+        if run is None:  # it ended, and was deleted, since the open runs were listed
+            return Step(None)
         if run.stop_requested:
             idle = await queries.handed_out(connection, run.id) == 0
             return Step(Stop() if idle else None)

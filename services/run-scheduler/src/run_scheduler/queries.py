@@ -68,8 +68,8 @@ async def waiting_in_queue(connection: AsyncConnection) -> dict[str, int]:
     return {row.pool: row.tries for row in found}
 
 
-async def planned_run(connection: AsyncConnection, run: UUID) -> PlannedRun:
-    """A run as it stands in this transaction's snapshot."""
+async def planned_run(connection: AsyncConnection, run: UUID) -> PlannedRun | None:
+    """A run as it stands in this transaction's snapshot; None where it was deleted."""
     found = await connection.execute(
         select(
             runs,
@@ -77,7 +77,8 @@ async def planned_run(connection: AsyncConnection, run: UUID) -> PlannedRun:
             exists().where(streaks.c.run == runs.c.id).label("has_streaks"),
         ).where(runs.c.id == run)
     )
-    return _planned(found.mappings().one())
+    row = found.mappings().first()
+    return None if row is None else _planned(row)
 
 
 def _planned(row: RowMapping) -> PlannedRun:

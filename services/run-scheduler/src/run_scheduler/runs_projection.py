@@ -21,6 +21,7 @@ from assay_contracts.run_events import (
     AttemptStarted,
     LifecycleEvent,
     ResultGraded,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -39,7 +40,16 @@ from assay_kernel.event_store import Recorded
 from assay_kernel.projection import Events, Projection
 from run_scheduler.spending import add_spending
 from run_scheduler.streaks import StreakFold
-from run_scheduler.tables import WHOLE_RUN, dispatches, pauses, runs, slots, spendings, streaks
+from run_scheduler.tables import (
+    WHOLE_RUN,
+    dispatches,
+    pauses,
+    plans,
+    runs,
+    slots,
+    spendings,
+    streaks,
+)
 
 _COUNTERS = ("passed", "failed", "errored", "cancelled", "reopened")
 
@@ -54,10 +64,12 @@ class RunsProjection(Projection):
     stream = RunEvent.stream
     subjects: Sequence[str] = ("runs.>",)
     tables: Sequence[Table] = (runs, slots, pauses, streaks, spendings)
-    version = 3
+    version = 4
 
     async def apply(self, connection: AsyncConnection, events: Events) -> None:
         """Write the rows that follow from `events`."""
+        deleted = {stored.event.run for stored in events if isinstance(stored.event, RunDeleted)}
+        events = await _of_runs_that_are_there(connection, events, deleted)
         changed = await _slot_rows(connection, events)
         finished = await _finished_runs(connection, events)
         met = await StreakFold.of(connection, events)
@@ -95,8 +107,15 @@ class RunsProjection(Projection):
                 )
             )
 
+        if deleted:
+            await _forget(connection, deleted)
+
     async def react(self, connection: AsyncConnection, events: Events) -> None:
-        """Note what has begun, and take what was judged off the list of what is handed out."""
+        """Note what has begun, and take what was judged, and what was deleted, off the list of
+        what is handed out."""
+        deleted = {stored.event.run for stored in events if isinstance(stored.event, RunDeleted)}
+        for notes in (dispatches, plans) if deleted else ():
+            await connection.execute(delete(notes).where(notes.c.run.in_(deleted)))
         begun = [
             {"b_slot": event.data.slot.id(event.run), "b_try": event.data.try_number}
             for event in (stored.event for stored in events)
@@ -125,6 +144,32 @@ class RunsProjection(Projection):
                 ),
                 ended,
             )
+
+
+async def _of_runs_that_are_there(
+    connection: AsyncConnection, events: Events, deleted: set[UUID]
+) -> Events:
+    """`events` without those of runs that are deleted by them, or were before: facts can be late.
+
+    It makes no difference in how many batches a stream is folded, since of a deleted run nothing is
+    left whatever came before.
+    """
+    told = {stored.event.run for stored in events if isinstance(stored.event, AttemptEvent)}
+    there = set(await connection.scalars(select(runs.c.id).where(runs.c.id.in_(told))))
+    there |= {stored.event.run for stored in events if isinstance(stored.event, RunSubmitted)}
+    return [
+        stored
+        for stored in events
+        if isinstance(stored.event, RunEvent)
+        and stored.event.run not in deleted
+        and (isinstance(stored.event, LifecycleEvent) or stored.event.run in there)
+    ]
+
+
+async def _forget(connection: AsyncConnection, deleted: set[UUID]) -> None:
+    for table in (slots, pauses, streaks, spendings):
+        await connection.execute(delete(table).where(table.c.run.in_(deleted)))
+    await connection.execute(delete(runs).where(runs.c.id.in_(deleted)))
 
 
 async def _slot_rows(connection: AsyncConnection, events: Events) -> dict[UUID, Row]:

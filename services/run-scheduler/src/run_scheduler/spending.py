@@ -21,7 +21,6 @@ async def add_spending(connection: AsyncConnection, events: Events) -> None:
     if not told:
         return
     with_budget = await _with_budget(connection, {run for run, _ in told})
-    run_of = {row["slot"]: run for run, row in told if run in with_budget}
     rows = [row for run, row in told if run in with_budget]
     if not rows:
         return
@@ -29,13 +28,13 @@ async def add_spending(connection: AsyncConnection, events: Events) -> None:
         insert(spendings)
         .values(rows)
         .on_conflict_do_nothing()
-        .returning(spendings.c.slot, spendings.c.usd, spendings.c.tokens)
+        .returning(spendings.c.run, spendings.c.usd, spendings.c.tokens)
     )
     usd: defaultdict[UUID, Decimal] = defaultdict(Decimal)
     tokens: defaultdict[UUID, int] = defaultdict(int)
     for row in new:
-        usd[run_of[row.slot]] += row.usd
-        tokens[run_of[row.slot]] += row.tokens
+        usd[row.run] += row.usd
+        tokens[row.run] += row.tokens
     for run, spent in usd.items():
         await connection.execute(
             update(runs)
@@ -77,6 +76,7 @@ def _reported(events: Events) -> Iterator[tuple[UUID, dict[str, Any]]]:
 def _row(run: UUID, data: TryData, usage: Usage, by_judge: bool) -> dict[str, Any]:
     return {
         "slot": data.slot.id(run),
+        "run": run,
         "try_number": data.try_number,
         "delivery": data.delivery,
         "by_judge": by_judge,

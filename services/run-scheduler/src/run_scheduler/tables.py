@@ -79,7 +79,7 @@ runs = Table(
         "reopened", Integer, nullable=False, server_default="0", doc="slots to run again, not yet"
     ),
     Column("sequence", BigInteger, nullable=False, doc="of the run's last event"),
-    Index("ix_runs_workspace", "workspace", "submitted_at"),
+    Index("ix_runs_workspace", "workspace", "submitted_at", "id"),
     Index("ix_runs_status", "status"),
 )
 
@@ -136,8 +136,10 @@ spendings = Table(
     Column("try_number", Integer, primary_key=True),
     Column("delivery", Integer, primary_key=True),
     Column("by_judge", Boolean, primary_key=True, doc="not by the agent"),
+    Column("run", Uuid, nullable=False),
     Column("usd", Numeric(), nullable=False),
     Column("tokens", BigInteger, nullable=False),
+    Index("ix_spendings_run", "run"),
 )
 
 streaks = Table(

@@ -310,7 +310,8 @@ def _outcome(
     spec: TrialSpec, result: TrialResult, memory: MemoryWatch, kept: Sequence[Path], mask: Mask
 ) -> TrialOutcome:
     if (late := afterwards(result)) is not None:
-        log.warning("trial-ended-badly", type=late.exception_type, error=late.exception_message)
+        said = mask.in_text(late.exception_message)
+        log.warning("trial-ended-badly", type=late.exception_type, error=said)
     exceptions = located_exceptions(result)
     deciding = decisive(exceptions)
     exception = (

@@ -33,6 +33,7 @@ from assay_kernel.cursor import StoredMessage
 from assay_kernel.database import is_outage
 from assay_kernel.dead_letters import bury_message
 from assay_kernel.event_store import EventStore
+from assay_kernel.live_secrets import kept_out_of_logs
 from assay_kernel.logging import bind_correlation
 from sandbox_runner.attempts import AttemptRunner
 from sandbox_runner.disk import RoomWatch
@@ -196,6 +197,10 @@ class Worker:
         return await self._jetstream.pull_subscribe_bind(stream=WORK_STREAM, durable=durable)
 
     async def _work(self, message: Msg) -> None:
+        with kept_out_of_logs():
+            await self._work_on(message)
+
+    async def _work_on(self, message: Msg) -> None:
         self.running += 1
         try:
             async with self._held(message, self._claims[_order_number(message)]):

@@ -8,6 +8,7 @@ breaks. A `ref` is a key, a name or an id.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,12 @@ from uuid import UUID
 from httpx_sse import ServerSentEvent
 
 from assay_client.api_people import PeopleApi
-from assay_client.errors import UnexpectedAnswerError
+from assay_client.errors import (
+    ApiError,
+    AssayError,
+    NoAnswerError,
+    UnexpectedAnswerError,
+)
 from assay_client.segments import segment
 from assay_client.settings import (
     ClientSettings,
@@ -24,11 +30,13 @@ from assay_client.settings import (
     checked_token,
     checked_workspace,
 )
-from assay_client.transport import Transport, parsed
+from assay_client.transport import Query, Transport, parsed
 from assay_contracts.http import (
     AddBenchmark,
+    AgentRow,
     BenchmarkDetail,
     BenchmarkEntry,
+    Billing,
     DeadLetterDetail,
     DeadLetterEntry,
     DownloadManifest,
@@ -48,22 +56,36 @@ from assay_contracts.http import (
     PauseRun,
     Replay,
     ReplayReport,
+    ResultDetail,
     ResultRow,
+    ResultSort,
     ResumeRun,
     RetriedRun,
     RetryRun,
+    RotatedKeys,
     RunDetail,
     RunEntry,
+    RunPreview,
     SandboxList,
     SecretEntry,
+    SetBilling,
     SetSecret,
+    SortOrder,
+    SqlAnswer,
+    SqlQuery,
     StopRun,
     StoredEvent,
     SubmitRun,
     SystemStatus,
     TableFormat,
+    WorkspaceEvent,
+    WorkspaceEventPage,
 )
-from assay_contracts.values import CauseClass, Outcome
+from assay_contracts.problems import Problem
+from assay_contracts.values import CauseClass, Outcome, RunStatus
+
+_PROBLEM = "problem"
+"""The type of the event that says why the server ends a live stream."""
 
 REPLAY_SECONDS = 3660.0
 """How long a replay may take: it folds every event there ever was. The server waits an hour for a
@@ -71,6 +93,33 @@ service; a minute more lets it say which one did not answer."""
 
 RENDER_SECONDS = 600.0
 """How long a list of files may take: tables and log of a large run are rendered for it."""
+
+
+@dataclass(frozen=True)
+class WantedEvents:
+    """Which events of a workspace are meant; nothing named means all but those of `audit`."""
+
+    types: Sequence[str] = ()
+    run: str | None = None
+    benchmark: str | None = None
+    streams: Sequence[str] = ()
+
+    def query(self) -> dict[str, str | Sequence[str] | None]:
+        """As the API asks for them."""
+        return {
+            "type": self.types or None,
+            "run": self.run,
+            "benchmark": self.benchmark,
+            "stream": self.streams or None,
+        }
+
+
+@dataclass(frozen=True)
+class LiveEvent:
+    """An event with the position after it; without one, a sign that the server is there."""
+
+    position: str
+    event: WorkspaceEvent | None
 
 
 @dataclass(frozen=True)
@@ -189,11 +238,44 @@ class AssayClient(PeopleApi):
         secrets = tuple(request.secrets.values())
         return parsed(self._transport.send("POST", "runs", request, secrets=secrets), RunEntry)
 
+    def validate_run(self, request: SubmitRun) -> RunPreview:
+        """What a submission would lead to, and what it is likely to take; nothing is done."""
+        secrets = tuple(request.secrets.values())
+        sent = self._transport.send("POST", "runs/validate", request, secrets=secrets)
+        return parsed(sent, RunPreview)
+
     def runs(
-        self, *, limit: int = 50, offset: int = 0, benchmark: str | None = None
+        self,
+        *,
+        limit: int = 50,
+        offset: int | None = None,
+        cursor: str | None = None,
+        benchmark: str | None = None,
+        statuses: Sequence[RunStatus] = (),
+        submitter: str | None = None,
+        harness: str | None = None,
+        model: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        search: str | None = None,
     ) -> Page[RunEntry]:
-        """Runs of the workspace, or those on one benchmark; the newest first."""
-        query = {"limit": limit, "offset": offset, "benchmark": benchmark}
+        """Runs of the workspace that fit every filter; the newest first.
+
+        `since` is the first moment of submission that is meant, `until` the first that is not.
+        """
+        query: Query = {
+            "limit": limit,
+            "offset": offset,
+            "cursor": cursor,
+            "benchmark": benchmark,
+            "status": list(statuses),
+            "submitter": submitter,
+            "harness": harness,
+            "model": model,
+            "since": None if since is None else since.isoformat(),
+            "until": None if until is None else until.isoformat(),
+            "search": search,
+        }
         return parsed(self._transport.get("runs", query), Page[RunEntry])
 
     def run(self, ref: str) -> RunDetail:
@@ -204,22 +286,46 @@ class AssayClient(PeopleApi):
         self,
         ref: str,
         *,
-        agent: int | None = None,
-        outcome: Outcome | None = None,
-        cause: CauseClass | None = None,
+        agents: Sequence[int] = (),
+        outcomes: Sequence[Outcome] = (),
+        causes: Sequence[CauseClass] = (),
+        category: str | None = None,
+        task: str | None = None,
+        search: str | None = None,
+        sort: ResultSort | None = None,
+        order: SortOrder | None = None,
         limit: int = 50,
-        offset: int = 0,
+        offset: int | None = None,
+        cursor: str | None = None,
     ) -> Page[ResultRow]:
-        """Results of a run, one for each slot; those of one agent, outcome or cause where asked."""
-        query = {
-            "agent": agent,
-            "outcome": outcome,
-            "cause": cause,
+        """Results of a run, one for each slot, that fit every filter."""
+        query: Query = {
+            "agent": list(agents),
+            "outcome": list(outcomes),
+            "cause": list(causes),
+            "category": category,
+            "task": task,
+            "search": search,
+            "sort": sort,
+            "order": order,
             "limit": limit,
             "offset": offset,
+            "cursor": cursor,
         }
         path = f"runs/{segment(ref)}/results"
         return parsed(self._transport.get(path, query), Page[ResultRow])
+
+    def run_result(self, ref: str, slot: UUID) -> ResultDetail:
+        """One result of a run with every try of its slot."""
+        return parsed(self._transport.get(f"runs/{segment(ref)}/results/{slot}"), ResultDetail)
+
+    def run_agents(self, ref: str) -> list[AgentRow]:
+        """The agents of a run with their measures."""
+        return parsed(self._transport.get(f"runs/{segment(ref)}/agents"), list[AgentRow])
+
+    def delete_run(self, ref: str, *, reason: str | None = None) -> None:
+        """Delete a run that has ended; its events stay, and its name stays taken."""
+        self._transport.send("DELETE", f"runs/{segment(ref)}", query={"reason": reason})
 
     def explain(self, ref: str, *, agent: str, task: str) -> Explanation:
         """What an agent's score on a task rests on."""
@@ -324,6 +430,27 @@ class AssayClient(PeopleApi):
             begins_at = first if response.status_code == HTTPStatus.PARTIAL_CONTENT else 0
             yield Fetched(begins_at, response.iter_bytes())
 
+    # The workspace's events
+
+    def events(
+        self, wanted: WantedEvents, *, after: str | None = None, limit: int | None = None
+    ) -> WorkspaceEventPage:
+        """Events of the workspace as they are stored, from the beginning or after a position."""
+        query = {**wanted.query(), "after": after, "limit": limit}
+        return parsed(self._transport.get("events", query), WorkspaceEventPage)
+
+    @contextmanager
+    def live_events(
+        self, wanted: WantedEvents, *, after: str | None = None
+    ) -> Iterator[Iterator[LiveEvent]]:
+        """Events of the workspace as they happen, from now on or after a position.
+
+        Entering the `with` connects. It raises `NoAnswerError` where the stream breaks, and can
+        then be resumed from the last position.
+        """
+        with self._transport.live("events", after, wanted.query()) as events:
+            yield (LiveEvent(one.id, _placed(one) if one.data else None) for one in events)
+
     # Secrets
 
     def secrets(self, *, limit: int | None = None, offset: int | None = None) -> Page[SecretEntry]:
@@ -340,6 +467,21 @@ class AssayClient(PeopleApi):
     def delete_secret(self, name: str, *, scope: str = "user") -> None:
         """Forget a secret of the scope `user` or `workspace`."""
         self._transport.send("DELETE", f"secrets/{segment(name)}", query={"scope": scope})
+
+    def rotate_keys(self) -> RotatedKeys:
+        """Wrap every secret's own key under the newest master key; may take minutes."""
+        answer = self._transport.send("POST", "secrets/rotate", timeout_seconds=REPLAY_SECONDS)
+        return parsed(answer, RotatedKeys)
+
+    # Billing
+
+    def billing(self) -> Billing:
+        """The workspace's budget for the month, and what is left of it."""
+        return parsed(self._transport.get("billing"), Billing)
+
+    def set_billing(self, request: SetBilling) -> Billing:
+        """Set both limits of the workspace's months."""
+        return parsed(self._transport.send("PUT", "billing", request), Billing)
 
     # Dead letters
 
@@ -360,6 +502,10 @@ class AssayClient(PeopleApi):
             "POST", f"deadletters/{letter}/redrive", timeout_seconds=REPLAY_SECONDS
         )
         return parsed(answer, DeadLetterEntry)
+
+    def sql(self, asked: SqlQuery) -> SqlAnswer:
+        """The rows of a query over the workspace's read models."""
+        return parsed(self._transport.send("POST", "sql", asked), SqlAnswer)
 
     # The system
 
@@ -388,7 +534,22 @@ class AssayClient(PeopleApi):
 
 
 def _stored(event: ServerSentEvent) -> StoredEvent:
+    if event.event == _PROBLEM:
+        raise _ended(event)
     try:
         return StoredEvent.model_validate_json(event.data)
     except ValueError as error:
         raise UnexpectedAnswerError("the server streamed something that is no event") from error
+
+
+def _placed(event: ServerSentEvent) -> WorkspaceEvent:
+    return WorkspaceEvent(id=event.id, **_stored(event).model_dump())
+
+
+def _ended(event: ServerSentEvent) -> AssayError:
+    """Why the server ended a stream: one that can be resumed has broken, and no more."""
+    try:
+        refused = ApiError.of(Problem.model_validate_json(event.data))
+    except ValueError:
+        return UnexpectedAnswerError("the server ended the stream, and did not say why")
+    return NoAnswerError(refused.title, refused.detail) if refused.is_temporary else refused

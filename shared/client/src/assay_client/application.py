@@ -10,8 +10,10 @@ from assay_client.commands import (
     account,
     audit,
     benchmark,
+    billing,
     deadletter,
     download,
+    events,
     evidence,
     importing,
     leaderboard,
@@ -19,6 +21,7 @@ from assay_client.commands import (
     run,
     sandbox,
     secret,
+    sql,
     stream,
     system,
     token,
@@ -99,8 +102,11 @@ application.add_typer(benchmark.commands, name="benchmark")
 application.add_typer(run.commands, name="run")
 application.add_typer(leaderboard.commands, name="leaderboard")
 application.add_typer(sandbox.commands, name="sandbox")
+application.command()(events.events)
 application.command()(system.replay)
+application.command()(sql.sql)
 application.add_typer(secret.commands, name="secret")
+application.add_typer(billing.commands, name="billing")
 application.add_typer(deadletter.commands, name="deadletter")
 application.command()(account.login)
 application.command()(account.logout)
@@ -110,5 +116,6 @@ application.add_typer(account.device, name="device")
 application.add_typer(token.commands, name="token")
 application.add_typer(user.commands, name="user")
 application.add_typer(workspace.commands, name="workspace")
+application.add_typer(local.nats, name="nats")
 
 __all__ = ["application", "download", "evidence", "importing", "stream"]

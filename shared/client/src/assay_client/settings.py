@@ -61,6 +61,11 @@ class ClientSettings:
             token=token,
         )
 
+    @property
+    def is_of_data_folder(self) -> bool:
+        """Whether the server is the one that `assay up` started on the data folder."""
+        return self.server == _announced_server(self.data)
+
 
 def data_folder(environment: Mapping[str, str]) -> Path:
     """The data folder of the installation on this machine: ASSAY_DATA, or the user's own."""

@@ -46,6 +46,11 @@ def redrive_subject(service: str) -> str:
     return f"commands.{service}.redrive"
 
 
+def resend_subject(service: str) -> str:
+    """Where a service that sends messages answers `Resend` with `Resent`."""
+    return f"commands.{service}.resend"
+
+
 SANDBOXES = "commands.sandbox-runner.sandboxes"
 """Where every sandbox-runner answers `SeeSandboxes` with `SandboxesSeen`."""
 
@@ -78,6 +83,21 @@ class Redrive(Value):
 
 class Redriven(Value):
     """The event is folded, or in words why it is not."""
+
+    problem: str | None = None
+
+
+class Resend(Value):
+    """Asks the service that sent a message in the first place to send it again.
+
+    `letter` is the number of the dead letter that holds the message.
+    """
+
+    letter: int = Field(ge=1)
+
+
+class Resent(Value):
+    """The message is in its stream, or in words why it is not."""
 
     problem: str | None = None
 
@@ -127,10 +147,13 @@ __all__ = [
     "Redriven",
     "Replay",
     "ReplayReport",
+    "Resend",
+    "Resent",
     "ServiceStatus",
     "StandingsAt",
     "StatusRequest",
     "redrive_subject",
     "replay_subject",
+    "resend_subject",
     "status_subject",
 ]

@@ -28,6 +28,7 @@ from assay_contracts.run_events import (
     AttemptStarted,
     ResultGraded,
     ResultIngested,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -52,6 +53,7 @@ AnyRunEvent = Annotated[
     | RunReopened
     | RunPaused
     | RunResumed
+    | RunDeleted
     | AttemptStarted
     | AttemptRetried
     | ResultIngested

@@ -21,6 +21,7 @@ from assay_contracts.benchmark_events import (
 from assay_contracts.envelope import Event
 from assay_contracts.run_events import (
     PausedData,
+    RunDeleted,
     RunFailed,
     RunFinished,
     RunPaused,
@@ -40,7 +41,8 @@ from assay_contracts.values import Outcome, RunStatus, SyncStatus
 class RunLifecycle:
     """A run as its decisions made it; `submitted` is None before there is one.
 
-    `paused` holds what is paused by the agent's place, and under None a pause of the whole run.
+    `paused` holds what is paused by the agent's place, and under None a pause of the whole run. A
+    run that was `deleted` keeps the status that it had ended with.
     """
 
     status: RunStatus = RunStatus.PENDING
@@ -48,6 +50,7 @@ class RunLifecycle:
     stop_requested: str | None = None
     reason: str | None = None
     paused: Mapping[int | None, PausedData] = field(default_factory=dict)
+    deleted: bool = False
 
 
 def evolve_run(state: RunLifecycle, event: Event) -> RunLifecycle:
@@ -71,6 +74,8 @@ def evolve_run(state: RunLifecycle, event: Event) -> RunLifecycle:
             return replace(
                 state, status=RunStatus.QUEUED, stop_requested=None, reason=None, paused={}
             )
+        case RunDeleted():
+            return replace(state, deleted=True)
         case RunPaused(data=data):
             return replace(state, paused={**state.paused, data.agent: data})
         case RunResumed(data=data):

@@ -375,6 +375,14 @@ class RunResumed(LifecycleEvent):
     data: ResumedData
 
 
+class RunDeleted(LifecycleEvent):
+    """A run that had ended was deleted: its events stay, and nothing shows it any more."""
+
+    type: Literal["deleted"] = "deleted"
+    version: Literal[1] = 1
+    data: ReasonData
+
+
 class AttemptStarted(AttemptEvent):
     """A runner began a try."""
 

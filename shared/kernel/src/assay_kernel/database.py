@@ -1,7 +1,8 @@
 """Access to PostgreSQL: one schema per service, written by it alone.
 
-Every service's tables live in a schema of its own. Other services may not read them; the gateway
-reads all of them through the role `assay_reader`, which can only SELECT.
+Every service's tables live in a schema of its own, which its own login role owns. Other services
+may not read them; the gateway reads all of them through the role `assay_reader`, which can only
+SELECT, and answers people's queries through the login role `assay_sql`, which sees its views alone.
 """
 
 from nats.errors import BadHeaderError, BadSubjectError, MaxPayloadError
@@ -16,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from assay_kernel.blobs import BlobsAwayError
 
 READER_ROLE = "assay_reader"
+SQL_ROLE = "assay_sql"
 
 
 def database_url(setting: SecretStr) -> URL:

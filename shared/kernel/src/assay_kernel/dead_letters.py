@@ -14,13 +14,15 @@ from datetime import datetime
 import orjson
 import structlog
 from nats.aio.client import Client
+from nats.js.errors import APIError
 
+from assay_contracts.commands import Resend, Resent
 from assay_contracts.identifiers import new_id
 from assay_kernel.cursor import StoredMessage, read_stored
 from assay_kernel.event_store import EventStore
-from assay_kernel.streams import DEAD_STREAM
+from assay_kernel.streams import DEAD_STREAM, REDRIVEN_SUBJECT
 
-_REDRIVEN = "dead.redriven"
+_PREFIX = "dead."
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +63,11 @@ class DeadLetter:
     def part(self) -> str:
         """The part of the service: a projection, `work` or `outbox`."""
         return self.place.partition(".")[2]
+
+    @property
+    def sender(self) -> str:
+        """The service that may send a buried message again: who sent it in the first place."""
+        return "run-scheduler" if self.subject.startswith("work.") else self.service
 
 
 async def bury_event(
@@ -134,7 +141,7 @@ async def read_letters(client: Client) -> Sequence[DeadLetter]:
     still_open: dict[tuple[object, ...], int] = {}
     async for message in read_stored(client, DEAD_STREAM, ["dead.>"]):
         told = orjson.loads(message.payload)
-        if message.subject == _REDRIVEN:
+        if message.subject == REDRIVEN_SUBJECT:
             letter = letters[told["letter"]]
             letters[letter.id] = replace(
                 letter, redriven_at=message.stored_at, redriven_by=told["by"]
@@ -148,12 +155,19 @@ async def read_letters(client: Client) -> Sequence[DeadLetter]:
     return list(letters.values())
 
 
-async def send_again(store: EventStore, letter: DeadLetter) -> None:
-    """Send a buried message to where it was meant to go.
+async def resend(store: EventStore, service: str, request: Resend) -> Resent:
+    """Send a buried message again, in the name of the service that sent it first."""
+    for letter in await read_letters(store.client):
+        if letter.id == request.letter and letter.sender == service:
+            try:
+                await _send_again(store, letter)
+            except APIError as error:
+                return Resent(problem=f"it is still refused: {error.description}")
+            return Resent()
+    return Resent(problem=f"{service} has sent no message that became the letter {request.letter}")
 
-    Raises:
-        APIError: the stream refuses it still.
-    """
+
+async def _send_again(store: EventStore, letter: DeadLetter) -> None:
     if letter.payload is None:
         raise ValueError(f"the letter {letter.id} holds no message")
     message_id = letter.message_id or f"redriven:{letter.id}"
@@ -163,7 +177,7 @@ async def send_again(store: EventStore, letter: DeadLetter) -> None:
 async def note_redriven(store: EventStore, letter: DeadLetter, by: str) -> None:
     """Record that a letter is dealt with; to be called when it is."""
     await store.tell_bytes(
-        _REDRIVEN, orjson.dumps({"letter": letter.id, "by": by}), message_id=str(new_id())
+        REDRIVEN_SUBJECT, orjson.dumps({"letter": letter.id, "by": by}), message_id=str(new_id())
     )
     log.info("dead-letter-redriven", letter=letter.id, place=letter.place, by=by)
 
@@ -171,7 +185,7 @@ async def note_redriven(store: EventStore, letter: DeadLetter, by: str) -> None:
 async def _write(store: EventStore, place: str, fields: dict[str, object]) -> None:
     told = {"place": place, **fields}
     log.error("dead-letter", **{name: told[name] for name in told if name != "payload"})
-    await store.tell_bytes(f"dead.{place}", orjson.dumps(told), message_id=str(new_id()))
+    await store.tell_bytes(f"{_PREFIX}{place}", orjson.dumps(told), message_id=str(new_id()))
 
 
 def _in_words(error: Exception) -> str:
@@ -184,6 +198,8 @@ def _key(letter: DeadLetter) -> tuple[object, ...]:
 
 def _letter(message: StoredMessage, told: dict[str, object]) -> DeadLetter:
     payload = told.pop("payload", None)
+    # The subject says who buried it: that is what the server's permissions hold a service to.
+    told["place"] = message.subject.removeprefix(_PREFIX)
     return DeadLetter(
         id=message.sequence,
         buried_at=message.stored_at,

@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 import structlog
 
+from assay_kernel.live_secrets import masked_line
 from assay_kernel.settings import KernelSettings
 
 
@@ -28,7 +29,7 @@ def configure_logging(service: str, settings: KernelSettings) -> None:
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     structlog.configure(
-        processors=[*shared, renderer],
+        processors=[*shared, renderer, masked_line],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
@@ -37,7 +38,11 @@ def configure_logging(service: str, settings: KernelSettings) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                renderer,
+                masked_line,
+            ],
         )
     )
     root = logging.getLogger()

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from assay_contracts.http import ClaimSecrets, SealedSecrets
 from assay_contracts.problems import Problem
+from assay_kernel import live_secrets
 
 _TIMEOUT_SECONDS = 10.0
 
@@ -42,6 +43,8 @@ class SecretClaims:
     async def values(self, workspace: str, run: UUID, names: Sequence[str]) -> Mapping[str, str]:
         """The values of the secrets called `names` that the run refers to.
 
+        They are noted with the work under way, which has to be `kept_out_of_logs`.
+
         Raises:
             SecretsRefusedError: the gateway refuses, or there is no token to ask with.
             GatewayAwayError: it does not answer, or answers that it is in trouble.
@@ -64,6 +67,7 @@ class SecretClaims:
         sealed = SealedSecrets.model_validate_json(response.content)
         opened = SealedBox(self._pair).decrypt(base64.b64decode(sealed.sealed))
         values: dict[str, str] = orjson.loads(opened)
+        live_secrets.note(values.values())
         return values
 
     async def _post(self, request: ClaimSecrets, token: str) -> httpx.Response:

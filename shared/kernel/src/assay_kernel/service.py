@@ -26,17 +26,22 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from assay_contracts.commands import (
     Redrive,
     Redriven,
+    Resend,
+    Resent,
     StatusRequest,
     redrive_subject,
     replay_subject,
+    resend_subject,
     status_subject,
 )
 from assay_contracts.http import Replay, ReplayReport, ServiceStatus
 from assay_kernel.database import is_outage, open_database
+from assay_kernel.dead_letters import resend
 from assay_kernel.event_store import EventStore, recorded
 from assay_kernel.logging import configure_logging
 from assay_kernel.migrations import migrate
 from assay_kernel.outbox import Outbox
+from assay_kernel.permissions import inbox_prefix
 from assay_kernel.projection import Projection, ProjectionRunner
 from assay_kernel.rebuild import Rebuild
 from assay_kernel.settings import KernelSettings
@@ -141,6 +146,10 @@ class Service:
             reports.append(await (rebuild.verify() if request.verify else rebuild.swap()))
         return reports
 
+    async def resend(self, request: Resend) -> Resent:
+        """Send a message again that became a dead letter and that this service sent first."""
+        return await resend(self.store, self.name, request)
+
     async def redrive(self, request: Redrive) -> Redriven:
         """Fold an event that a projection left out, in its place, and do what follows from it.
 
@@ -210,6 +219,8 @@ async def open_service(
         max_reconnect_attempts=-1,
         reconnect_time_wait=1,
         drain_timeout=_DRAIN_SECONDS,
+        inbox_prefix=inbox_prefix(name),
+        error_cb=_note_error,
         logger=None,
     )
     client = await _connect(broker)
@@ -231,6 +242,11 @@ async def open_service(
         await _disconnect(broker, client)
         if database is not None:
             await database.dispose()
+
+
+async def _note_error(error: Exception) -> None:
+    """What NATS tells outside of any answer, such as that a subject is refused to this service."""
+    log.warning("nats-error", error=str(error))
 
 
 async def _disconnect(broker: NatsBroker, client: Client) -> None:
@@ -287,7 +303,7 @@ async def _answers(database: AsyncEngine) -> bool:
 
 
 def answer_commands(service: Service) -> None:
-    """Answer `status`, `replay` and `redrive` requests; one instance does the last two."""
+    """Answer `status`, `replay`, `redrive` and `resend`; of all but the first, one instance."""
     broker = service.broker
 
     @broker.subscriber(status_subject(service.name))
@@ -303,6 +319,12 @@ def answer_commands(service: Service) -> None:
         @broker.subscriber(redrive_subject(service.name), queue=service.name)
         async def redrive(request: Redrive) -> Redriven:
             return await service.redrive(request)
+
+    if "outbox" in service.tasks:
+
+        @broker.subscriber(resend_subject(service.name), queue=service.name)
+        async def resend(request: Resend) -> Resent:
+            return await service.resend(request)
 
 
 async def run_until(stopping: asyncio.Event, tasks: Mapping[str, Awaitable[None]]) -> None:

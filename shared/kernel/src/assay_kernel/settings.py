@@ -14,7 +14,9 @@ class KernelSettings(BaseSettings):
     `SecretStr` and print as asterisks.
     """
 
-    model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ASSAY_", frozen=True, extra="ignore", hide_input_in_errors=True
+    )
 
     nats_url: SecretStr = SecretStr("nats://127.0.0.1:4222")
     database_url: SecretStr = SecretStr("postgresql://postgres@127.0.0.1:5432/assay")

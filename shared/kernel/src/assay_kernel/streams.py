@@ -16,6 +16,9 @@ from assay_contracts.work import WORK_STREAM
 
 EVENT_STREAMS = ("RUNS", "BENCHMARKS", "AUDIT")
 DEAD_STREAM = "DEAD"
+REDRIVEN_SUBJECT = "dead.redriven"
+"""Where it is told that a dead letter is dealt with."""
+
 DUPLICATE_WINDOW_SECONDS = 600.0
 _HEADROOM = 4 * 1024
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from assay_client.commands.options import DataFolder, Json, Port
+from assay_client.commands.options import DataFolder, Json, Port, new_commands
 from assay_client.errors import AssayError
 from assay_client.settings import data_folder
 
@@ -39,6 +39,16 @@ def down(data: DataFolder = None) -> None:
     raise typer.Exit(int(_local("down").down(_folder(data))))
 
 
+def new_master_key(data: Path) -> None:
+    """Make a newer master key in the data folder of this machine.
+
+    Raises:
+        typer.Exit: there could none be made; the reason is told.
+    """
+    if code := int(_local("new_master_key").new_master_key(data)):
+        raise typer.Exit(code)
+
+
 def demo(
     data: DataFolder = None,
     port: Port = DEFAULT_PORT,
@@ -55,6 +65,15 @@ def demo(
         with contextlib.redirect_stdout(sys.stderr):
             code = int(local.down(folder)) or code
     raise typer.Exit(code)
+
+
+nats = new_commands("What a nats-server of your own needs to be told.")
+
+
+@nats.command()
+def permissions() -> None:
+    """Print the users of a nats-server, one for each service, with what each may do."""
+    raise typer.Exit(int(_local("nats_permissions").nats_permissions()))
 
 
 def _folder(data: str | None) -> Path:

@@ -14,6 +14,9 @@ Json = Annotated[
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show at most.")]
 Offset = Annotated[int, typer.Option("--offset", min=0, help="How many to leave out before.")]
+Cursor = Annotated[
+    str | None, typer.Option("--cursor", help="Begin where the page ended that showed it.")
+]
 After = Annotated[
     int | None, typer.Option("--after", min=0, help="Begin after this sequence of the stream.")
 ]

@@ -1,8 +1,9 @@
-"""`assay run`: submit runs, follow them, stop and pause them, run again what errored."""
+"""`assay run`: submit runs, follow them, stop and pause them, run again what errored, delete."""
 
 import os
 import sys
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from assay_client.api import AssayClient
 from assay_client.commands.options import (
+    Cursor,
     Json,
     Limit,
     Offset,
@@ -21,7 +23,9 @@ from assay_client.dotenv import parse_dotenv, resolve_run_secrets
 from assay_client.errors import InterruptedByUserError, InvalidInputError
 from assay_client.render.meter import Meter
 from assay_client.render.output import answer, show, write_json
+from assay_client.render.previews import preview
 from assay_client.render.runs import (
+    deleted,
     left,
     pausing,
     result_list,
@@ -32,11 +36,21 @@ from assay_client.render.runs import (
     submitted,
 )
 from assay_client.watching import watch_run
-from assay_contracts.http import PauseRun, ResumeRun, RetryRun, RunDetail, StopRun, SubmitRun
+from assay_contracts.http import (
+    PauseRun,
+    ResultSort,
+    ResumeRun,
+    RetryRun,
+    RunDetail,
+    StopRun,
+    SubmitRun,
+)
 from assay_contracts.run_config import InvalidRunConfigError, parse_run_config_toml
 from assay_contracts.values import CauseClass, Outcome, RunStatus
 
-commands = new_commands("Submit, list, show, follow, stop, pause and retry runs.")
+commands = new_commands("Submit, list, show, follow, stop, pause, retry and delete runs.")
+
+_MOMENTS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S%z"]
 
 SecretsFile = Annotated[
     str | None,
@@ -65,11 +79,20 @@ def submit(
     ] = None,
     secrets_file: SecretsFile = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Check it and estimate cost and time; nothing is submitted."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Submit a run. Exits with 1 where a followed run fails or is stopped."""
     request = _request(file, environment, secrets_file)
     with open_client(context) as client:
+        if dry_run:
+            answer(client.validate_run(request), as_json, preview)
+            return
         run = client.submit_run(request)
         if not watch:
             answer(run, as_json, submitted)
@@ -86,13 +109,56 @@ def list_runs(
         str | None,
         typer.Option("--benchmark", help="Runs on this benchmark alone (key, name or id)."),
     ] = None,
+    statuses: Annotated[
+        list[RunStatus] | None,
+        typer.Option("--status", help="Those in this status. May be repeated."),
+    ] = None,
+    submitter: Annotated[
+        str | None, typer.Option("--submitter", metavar="USER", help="Those of one user.")
+    ] = None,
+    harness: Annotated[
+        str | None, typer.Option("--harness", help="Those with an agent of this harness.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Those with an agent of this model.")
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option("--since", formats=_MOMENTS, help="Submitted then or later (UTC)."),
+    ] = None,
+    until: Annotated[
+        datetime | None,
+        typer.Option("--until", formats=_MOMENTS, help="Submitted before then (UTC)."),
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="TEXT", help="Those whose name has this text.")
+    ] = None,
     limit: Limit = 50,
     offset: Offset = 0,
+    cursor: Cursor = None,
     as_json: Json = False,
 ) -> None:
     """List the runs of the workspace, the newest first."""
     with open_client(context) as client:
-        answer(client.runs(limit=limit, offset=offset, benchmark=benchmark), as_json, run_list)
+        page = client.runs(
+            benchmark=benchmark,
+            statuses=statuses or [],
+            submitter=submitter,
+            harness=harness,
+            model=model,
+            since=_in_utc(since),
+            until=_in_utc(until),
+            search=search,
+            limit=limit,
+            offset=offset,
+            cursor=cursor,
+        )
+        answer(page, as_json, run_list)
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    """A moment; one without a zone is meant in UTC."""
+    return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
 @commands.command()
@@ -107,29 +173,58 @@ def results(
     context: typer.Context,
     run: RunRef,
     *,
-    agent: Annotated[
-        int | None, typer.Option("--agent", min=0, help="Those of one agent, by its number.")
+    agents: Annotated[
+        list[int] | None,
+        typer.Option("--agent", min=0, help="Those of an agent, by its number. May be repeated."),
     ] = None,
-    outcome: Annotated[
-        Outcome | None, typer.Option("--outcome", help="Those that ended so.")
+    outcomes: Annotated[
+        list[Outcome] | None,
+        typer.Option("--outcome", help="Those that ended so. May be repeated."),
     ] = None,
-    cause: Annotated[
-        CauseClass | None, typer.Option("--cause", help="Those that are no pass for this cause.")
+    causes: Annotated[
+        list[CauseClass] | None,
+        typer.Option("--cause", help="Those that are no pass for this cause. May be repeated."),
     ] = None,
+    category: Annotated[
+        str | None, typer.Option("--category", help="Those of the tasks of one category.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Those of one task.")] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="TEXT", help="Those whose task's name has this text."),
+    ] = None,
+    sort: Annotated[
+        ResultSort, typer.Option("--sort", help="What is unknown comes last.")
+    ] = "agent",
+    descending: Annotated[
+        bool, typer.Option("--desc", help="The largest first, or the last by name.")
+    ] = False,
     limit: Limit = 50,
     offset: Offset = 0,
+    cursor: Cursor = None,
     as_json: Json = False,
 ) -> None:
     """List the results of a run, one for each task and attempt of each agent."""
     with open_client(context) as client:
         page = client.run_results(
-            run, agent=agent, outcome=outcome, cause=cause, limit=limit, offset=offset
+            run,
+            agents=agents or [],
+            outcomes=outcomes or [],
+            causes=causes or [],
+            category=category,
+            task=task,
+            search=search,
+            sort=sort,
+            order="desc" if descending else "asc",
+            limit=limit,
+            offset=offset,
+            cursor=cursor,
         )
         if as_json:
             write_json(page)
             return
-        agents = client.run(run).agents
-        show(lambda _: result_list(page, agents))
+        legend = client.run_agents(run)
+        show(lambda frame: result_list(page, legend, frame))
 
 
 @commands.command()
@@ -234,6 +329,25 @@ def retry(
         if not as_json:
             show(lambda frame: retried(again, frame))
         _follow(client, str(again.id), as_json, is_new=False)
+
+
+@commands.command()
+def delete(
+    context: typer.Context,
+    run: RunRef,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why, for those who look at it later.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a run that has ended: it shows nowhere any more, and counts in no leaderboard."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InvalidInputError(f"nobody can be asked; type: assay run delete {run} --yes")
+        typer.confirm(f"Delete {run} with its results and artifacts?", abort=True, err=True)
+    with open_client(context) as client:
+        client.delete_run(run, reason=reason)
+        show(lambda _: deleted(run))
 
 
 def _follow(client: AssayClient, ref: str, as_json: bool, *, is_new: bool) -> None:

@@ -7,10 +7,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from assay_client.commands.options import Json, Limit, Offset, new_commands, open_client
+from assay_client.api import AssayClient
+from assay_client.commands.local import new_master_key
+from assay_client.commands.options import (
+    Json,
+    Limit,
+    Offset,
+    new_commands,
+    open_client,
+    settings_of,
+)
 from assay_client.errors import InvalidInputError
 from assay_client.render.output import Frame, View, answer, show, text, write_json
-from assay_client.render.system import secret_list
+from assay_client.render.system import rotated_keys, secret_list
 from assay_contracts.http import SecretEntry, SetSecret
 from assay_contracts.run_config import SECRET_NAME
 
@@ -66,6 +75,34 @@ def delete(
         write_json({"deleted": name, "scope": scope})
     else:
         show(lambda _: [text(f"Deleted {name} ({scope})")])
+
+
+@commands.command()
+def rotate(
+    context: typer.Context,
+    new_key: Annotated[
+        bool,
+        typer.Option("--new-key", help="Make a new master key in the data folder of this machine."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Put every secret under the newest master key. Exits with 1 where one does not open.
+
+    Values stay encrypted all the while. Broken off, it goes on where it is asked for again.
+    """
+    settings = settings_of(context)
+    if new_key and not settings.is_of_data_folder:
+        raise InvalidInputError(
+            f"{settings.server} was not started on the data folder {settings.data}",
+            "make the key where that server's keys are kept, and rotate without --new-key",
+        )
+    if new_key:
+        new_master_key(settings.data)
+    with AssayClient.of(settings) as client:
+        rotated = client.rotate_keys()
+    answer(rotated, as_json, rotated_keys)
+    if rotated.unreadable:
+        raise typer.Exit(1)
 
 
 def _kept(entry: SecretEntry, _: Frame) -> View:

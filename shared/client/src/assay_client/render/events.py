@@ -4,15 +4,27 @@ import json
 from datetime import datetime
 
 from assay_client.render import values
+from assay_contracts.audit_events import Acted
+from assay_contracts.benchmark_events import (
+    BenchmarkAdded,
+    BenchmarkEvent,
+    BenchmarkRemoved,
+    BenchmarkSynced,
+    BenchmarkSyncFailed,
+    BenchmarkSyncRequested,
+    BenchmarkTasksSynced,
+)
 from assay_contracts.envelope import Event, UnknownEventError
 from assay_contracts.events import decode_event
 from assay_contracts.http import LogLine, StoredEvent
 from assay_contracts.identifiers import Slot
 from assay_contracts.run_events import (
+    AttemptEvent,
     AttemptRetried,
     AttemptStarted,
     ResultGraded,
     ResultIngested,
+    RunDeleted,
     RunEvent,
     RunFailed,
     RunFinished,
@@ -29,13 +41,35 @@ from assay_contracts.run_events import (
 def event_line(stored: StoredEvent) -> str:
     """Sequence, time, type, and what happened."""
     try:
-        event = decode_event(RunEvent.stream, json.dumps(stored.event).encode())
+        event = decode_event(_stream(stored), json.dumps(stored.event).encode())
     except UnknownEventError:
         return f"{stored.sequence:>8}  {values.clean(stored.subject)}"
     happened = " ".join(values.clean(_happened(event)).split())
     return (
         f"{stored.sequence:>8}  {_clock(event.occurred_at)}  {event.type:<15}  {happened}".rstrip()
     )
+
+
+def workspace_line(stored: StoredEvent) -> str:
+    """Time, what it is about, type, and what happened."""
+    stream, about = _stream(stored), values.clean(stored.subject)
+    try:
+        event = decode_event(stream, json.dumps(stored.event).encode())
+    except UnknownEventError:
+        return f"{'?':<19}  {about}"
+    match event:
+        case RunEvent():
+            about = f"run {event.run}"
+        case BenchmarkEvent():
+            about = f"benchmark {event.benchmark}"
+        case _:
+            about = stream.lower()
+    happened = " ".join(values.clean(_happened(event)).split())
+    return f"{_clock(event.occurred_at)}  {about}  {event.type:<15}  {happened}".rstrip()
+
+
+def _stream(stored: StoredEvent) -> str:
+    return stored.subject.partition(".")[0].upper()
 
 
 def log_line(line: LogLine) -> str:
@@ -57,7 +91,12 @@ def _happened(event: Event) -> str:
             return f"{queued.expected_results:,} results to come"
         case RunFinished(data=finished):
             return f"{finished.scored:,} scored, {finished.errored:,} errored"
-        case RunStopRequested(data=why) | RunStopped(data=why) | RunFailed(data=why):
+        case (
+            RunStopRequested(data=why)
+            | RunStopped(data=why)
+            | RunFailed(data=why)
+            | RunDeleted(data=why)
+        ):
             return f"{why.reason} ({event.actor})"
         case RunPaused(data=paused):
             end = f" until {_clock(paused.until)}" if paused.until else ""
@@ -66,6 +105,18 @@ def _happened(event: Event) -> str:
             return f"{_part(resumed.agent)}: {resumed.reason} ({event.actor})"
         case RunReopened(data=reopened):
             return f"{values.plural(len(reopened.slots), 'slot')}: {reopened.reason}"
+        case AttemptEvent():
+            return _happened_to_attempt(event)
+        case BenchmarkEvent():
+            return _happened_to_benchmark(event)
+        case Acted(data=acted):
+            return f"{event.actor}: {acted.act} {acted.target}"
+        case _:
+            return ""
+
+
+def _happened_to_attempt(event: AttemptEvent) -> str:
+    match event:
         case AttemptStarted(data=started):
             place = f"on {started.runner} in {started.environment}"
             return f"{_slot(started.slot)} try {started.try_number} {place}"
@@ -80,6 +131,22 @@ def _happened(event: Event) -> str:
             reason = f": {graded.reason}" if graded.reason else ""
             outcome = f"{graded.outcome.value}{cause}{reason}"
             return f"{_slot(graded.slot)} try {graded.try_number} {outcome}"
+        case _:
+            return ""
+
+
+def _happened_to_benchmark(event: BenchmarkEvent) -> str:
+    match event:
+        case BenchmarkAdded(data=added):
+            return f"{added.name}, by {event.actor}"
+        case BenchmarkTasksSynced(data=tasks):
+            return f"{len(tasks.tasks):,} of {values.plural(tasks.task_count, 'task')}"
+        case BenchmarkSynced(data=synced):
+            return f"{synced.key}: {values.plural(synced.task_count, 'task')}, {synced.digest}"
+        case BenchmarkSyncRequested(data=why) | BenchmarkSyncFailed(data=why):
+            return why.reason
+        case BenchmarkRemoved(data=removed):
+            return f"{removed.reason} ({event.actor})"
         case _:
             return ""
 

@@ -9,6 +9,8 @@ from assay_contracts.http import Page
 
 def more[Item](page: Page[Item]) -> Iterator[Text]:
     """How much more there is, and how to see it."""
-    if page.next_offset is not None:
-        shown = f"{len(page.items):,} of {page.total_count:,}"
+    shown = f"{len(page.items):,} of {page.total_count:,}"
+    if page.next_cursor is not None:
+        yield Text(f"{shown} shown; go on with --cursor {page.next_cursor}", style="dim")
+    elif page.next_offset is not None:
         yield Text(f"{shown} shown; go on with --offset {page.next_offset}", style="dim")

@@ -75,6 +75,11 @@ def stopping(run: RunEntry, _: Frame) -> Iterator[RenderableType]:
         yield text(f"{run.name} is stopping; the results that are there stay")
 
 
+def deleted(ref: str) -> Iterator[RenderableType]:
+    """What a deletion led to."""
+    yield text(f"{ref} is deleted; its events stay, and its name stays taken")
+
+
 def pausing(run: RunEntry, frame: Frame) -> Iterator[RenderableType]:
     """What a request to pause or to resume led to."""
     if not run.pauses:
@@ -238,14 +243,19 @@ def _outcome(row: ResultRow) -> str:
     return row.outcome.value if row.outcome else "no verdict"
 
 
-def result_list(page: Page[ResultRow], agents: Sequence[AgentRow]) -> Iterator[RenderableType]:
-    """Results slot by slot; `agents` gives the numbers a legend."""
+def result_list(
+    page: Page[ResultRow], agents: Sequence[AgentRow], frame: Frame
+) -> Iterator[RenderableType]:
+    """Results slot by slot, without what they took where there is little room; `agents` gives the
+    numbers a legend."""
     if not page.items:
-        yield text("No results yet")
+        yield text("No results yet" if page.total_count == 0 else "No more results")
         return
-    drawn = table("Task", ">Agent", ">Attempt", ">Try", "Outcome", "Cause", ">Reward", ">Time")
+    wide = () if frame.is_narrow else (">Cost", ">Tokens", "Category")
+    headings = (">Agent", ">Attempt", ">Try", "Outcome", "Cause", ">Reward", ">Time")
+    drawn = table("Task", *headings, *wide)
     for row in page.items:
-        drawn.add_row(
+        cells = [
             text(row.task),
             text(row.agent),
             text(row.attempt),
@@ -254,7 +264,14 @@ def result_list(page: Page[ResultRow], agents: Sequence[AgentRow]) -> Iterator[R
             text(row.cause.value if row.cause else values.MISSING),
             text(values.MISSING if row.reward is None else f"{row.reward:g}"),
             text(values.seconds(row.seconds)),
-        )
+        ]
+        if wide:
+            cells += [
+                text(values.cost(row.usage.cost_usd)),
+                text(values.tokens(row.usage.tokens)),
+                text(row.category or values.MISSING),
+            ]
+        drawn.add_row(*cells)
     yield drawn
     yield from more(page)
     for agent in agents:

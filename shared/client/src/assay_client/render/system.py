@@ -7,7 +7,14 @@ from rich.console import RenderableType
 from assay_client.render import values
 from assay_client.render.output import Frame, table, text
 from assay_client.render.paging import more
-from assay_contracts.http import Page, ReplayReport, RowDifference, SecretEntry, SystemStatus
+from assay_contracts.http import (
+    Page,
+    ReplayReport,
+    RotatedKeys,
+    RowDifference,
+    SecretEntry,
+    SystemStatus,
+)
 
 _DIFFERENCES_SHOWN = 20
 
@@ -105,3 +112,16 @@ def secret_list(page: Page[SecretEntry], frame: Frame) -> Iterator[RenderableTyp
         )
     yield drawn
     yield from more(page)
+
+
+def rotated_keys(found: RotatedKeys, _: Frame) -> Iterator[RenderableType]:
+    """Which key is the newest, what is under it now, and what opens with none."""
+    secrets = values.plural(found.records, "secret")
+    yield text(f"{secrets} under the key {found.key}, {found.rewrapped:,} of them newly so")
+    if found.unreadable:
+        names = ", ".join(found.unreadable_names)
+        lost = values.plural(found.unreadable, "secret")
+        yield text(f"{lost} with no key that is there; set again: {names}", "red")
+    elif len(found.keys) > 1:
+        older = values.plural(len(found.keys) - 1, "older key")
+        yield text(f"{older} not needed any more, but by backups of the database")

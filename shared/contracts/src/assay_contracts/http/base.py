@@ -16,8 +16,13 @@ class Request(BaseModel):
 
 
 class Page[Item](Resource):
-    """A page of a list; `next_offset` is null on the last one."""
+    """A page of a list; `next_offset` and `next_cursor` are null on the last one.
+
+    A list that grows has cursors: the page after one neither skips nor repeats what came between.
+    `total_count` is of the moment in which the listing began.
+    """
 
     items: list[Item]
     total_count: int
     next_offset: int | None = None
+    next_cursor: str | None = None

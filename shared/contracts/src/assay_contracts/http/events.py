@@ -21,6 +21,24 @@ class EventPage(Resource):
     next_after: int | None
 
 
+class WorkspaceEvent(StoredEvent):
+    """An event of a workspace; `id` is the place in all of its streams to go on after."""
+
+    id: str
+
+
+class WorkspaceEventPage(Resource):
+    """Events of a workspace's streams by the time they were stored.
+
+    `position` is where the page ends: what happens later comes after it. `next_after` is the same
+    where there is more already.
+    """
+
+    items: list[WorkspaceEvent]
+    position: str
+    next_after: str | None
+
+
 class LogLine(Resource):
     """One line of a run's log."""
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from assay_contracts.http.base import Resource
 from assay_contracts.http.events import StoredEvent
 from assay_contracts.http.measures import Rate
-from assay_contracts.http.runs import ArtifactEntry
+from assay_contracts.http.runs import ArtifactEntry, ResultRow
 from assay_contracts.run_events import Durations, ExceptionSummary, JudgeRecord, Usage
 from assay_contracts.values import CauseClass, Outcome
 
@@ -48,7 +48,19 @@ class ExplainedTry(Resource):
     artifacts: list[ArtifactEntry]
     artifacts_lost: bool
     verifier_output: list[TextTail]
-    events: list["StoredEvent"]
+    events: list[StoredEvent]
+
+
+class ResultDetail(ResultRow):
+    """One result with every try of its slot, as `explain` shows them: files, durations, usage, the
+    end of what the verifier wrote, and the events that told of them."""
+
+    run_id: UUID
+    run_name: str
+    harness: str | None
+    model: str
+    pass_threshold: float
+    tries: list[ExplainedTry]
 
 
 class ExplainedAttempt(Resource):

@@ -1,7 +1,7 @@
 """Runs: submitting, listing, results and artifacts, stop, pause and retry."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -11,14 +11,122 @@ from assay_contracts.http.measures import AgentMeasures
 from assay_contracts.run_events import Durations, JudgeRecord, Usage
 from assay_contracts.values import CauseClass, ImportSource, Outcome, RunStatus, Selection
 
+ResultSort = Literal["agent", "task", "attempt", "outcome", "reward", "seconds", "cost", "tokens"]
+"""What a run's results can be sorted by; `cost` is in USD, `tokens` are input and output."""
+
+SortOrder = Literal["asc", "desc"]
+
 
 class SubmitRun(Request):
     """`POST /api/v1/runs`: the configuration (the TOML as an object), the sandbox environment
     (default: the runner's choice) and the values of `[secrets].required` for this run alone."""
 
-    config: dict[str, Any]
+    config: dict[str, Any] = Field(
+        examples=[
+            {
+                "experiment": {"benchmark": "terminal-bench/terminal-bench-2-1"},
+                "execution": {"attempts_per_task": 3, "max_concurrent_attempts": 4},
+                "agents": [
+                    {
+                        "harness": "codex",
+                        "model": {
+                            "type": "provider",
+                            "model": "openai/gpt-5.2",
+                            "api_key_secret": "OPENAI_API_KEY",
+                        },
+                    }
+                ],
+            }
+        ]
+    )
     environment: str | None = None
     secrets: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class Forecast(Resource):
+    """A total that is to come: its median, and an interval that is meant to hold it 19 times of 20.
+
+    `results` says from how many past results it was drawn.
+    """
+
+    median: float
+    low: float
+    high: float
+    results: int
+
+
+class AgentEstimate(Resource):
+    """What an agent is likely to take, from its own latest results on the benchmark.
+
+    `cost_usd` is the agent's own, without a judge's; `busy_seconds` is the time of all its
+    sandboxes together. Null where nothing can be said: `why_no_cost` and `why_no_time` then say
+    why. `past_results` had `past_tries` tries, in `past_runs` runs; `known_tasks` of the selected
+    tasks are among them.
+    """
+
+    agent: int
+    past_runs: int
+    past_results: int
+    past_tries: int
+    known_tasks: int
+    cost_usd: Forecast | None
+    why_no_cost: str | None
+    busy_seconds: Forecast | None
+    why_no_time: str | None
+
+
+class RunEstimate(Resource):
+    """What a run is likely to cost (USD, all agents together), and how long it takes (seconds).
+
+    `seconds` is the time of all sandboxes over `concurrency`, the number that is at work at a time:
+    what was asked for, times the share of it that `measured_runs` past runs of the benchmark kept
+    busy (all of it where none was measured).
+    """
+
+    cost_usd: Forecast | None
+    why_no_cost: str | None
+    seconds: Forecast | None
+    why_no_time: str | None
+    concurrency: float
+    measured_runs: int
+    agents: list[AgentEstimate]
+
+
+class PlannedAgent(Resource):
+    """An agent as it would run."""
+
+    index: int
+    harness: str | None
+    model: str
+
+
+class RunWarning(Resource):
+    """Something that is allowed, and that the submitter may not mean; `code` is stable."""
+
+    code: Literal["TASK_SET_RECOMMENDED", "TASKS_UNAVAILABLE", "DOES_NOT_RANK"]
+    message: str
+
+
+class RunPreview(Resource):
+    """`POST /api/v1/runs/validate`: what a submission would lead to; nothing was done.
+
+    `slots` are tasks x agents x attempts: as many results are to come.
+    """
+
+    benchmark_id: UUID
+    benchmark_name: str
+    benchmark_key: str
+    benchmark_version: str
+    benchmark_digest: str
+    selection: Selection
+    agents: list[PlannedAgent]
+    attempts_per_task: int
+    max_concurrent_attempts: int
+    slots: int
+    environment: str | None
+    secret_scopes: dict[str, str]
+    warnings: list[RunWarning]
+    estimate: RunEstimate
 
 
 class AgentRow(AgentMeasures):
@@ -101,11 +209,16 @@ class RunDetail(RunEntry):
 
 
 class ResultRow(Resource):
-    """The counted result of one slot, or the latest try where none is counted yet."""
+    """The counted result of one slot, or the latest try where none is counted yet.
+
+    `category` and `difficulty` are the task's, where the benchmark names them.
+    """
 
     slot_id: UUID
     agent: int
     task: str
+    category: str | None = None
+    difficulty: str | None = None
     attempt: int
     try_number: int
     outcome: Outcome | None

@@ -39,3 +39,18 @@ class SealedSecrets(Resource):
     """The secrets as a sealed box (base64) over a JSON object of names to values."""
 
     sealed: str
+
+
+class RotatedKeys(Resource):
+    """What a rotation did; keys are told by their ids, the newest last.
+
+    Of all `records`, which are now under `key`, it wrapped `rewrapped` anew. `unreadable` ones open
+    with no key that is there, and stay as they are.
+    """
+
+    key: str
+    keys: list[str]
+    rewrapped: int
+    records: int
+    unreadable: int
+    unreadable_names: list[str]

@@ -1,0 +1,1 @@
+"""Events as they happen: one reader of each stream feeds every listener of the process."""
