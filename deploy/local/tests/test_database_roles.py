@@ -166,7 +166,8 @@ async def test_the_gateway_reads_every_schema_as_the_reader_and_writes_none(addr
 
 
 def test_who_asks_for_people_sees_no_schema_and_no_catalogue_and_leaves_nothing(address):
-    with psycopg.connect(_as(address, SQL_ROLE)) as connection:
+    writing = "-c default_transaction_read_only=off"  # what is refused is so for want of rights
+    with psycopg.connect(_as(address, SQL_ROLE), options=writing) as connection:
         for statement in (
             *(f"SELECT * FROM {schema_of(service)}.checkpoints" for service in WITH_SCHEMA),
             "SELECT * FROM pg_class",

@@ -226,6 +226,24 @@ async def test_a_run_that_goes_on_gives_snapshots_that_stay_as_they_are(stage, h
     assert log.endswith("# snapshot: the run goes on, and so does its log\n")
 
 
+async def test_a_run_that_has_ended_is_not_rendered_again_until_something_happens(
+    stage, http, run, tmp_path
+):
+    await finish(stage, run)
+    [first] = (await manifest_of(http, run, types="results")).files
+    blob = tmp_path / "blobs" / "exports" / first.sha256[:2] / first.sha256[2:]
+    rendered = blob.stat().st_mtime_ns
+    [second] = (await manifest_of(http, run, types="results")).files
+    assert (second, blob.stat().st_mtime_ns) == (first, rendered)
+    blob.unlink()
+    assert (await manifest_of(http, run, types="results")).files == [first]
+    assert blob.exists()
+    await stage.result(run["id"], "fix-roman", "errored", try_number=2)
+    rendered = blob.stat().st_mtime_ns
+    assert (await manifest_of(http, run, types="results")).files == [first]
+    assert blob.stat().st_mtime_ns > rendered
+
+
 async def test_a_run_that_has_yet_to_begin_has_nothing_to_download(stage, http):
     await stage.add_benchmark()
     run = await stage.submit()

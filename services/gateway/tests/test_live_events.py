@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 from httpx_sse import aconnect_sse
 
+from gateway.live import feed
+
 
 @pytest.fixture
 async def run(stage):
@@ -84,3 +86,16 @@ async def test_only_those_who_may_see_a_run_can_listen(served, run):
         answer = await client.get(f"/runs/{run['id']}/events", headers=headers)
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_the_stream_of_a_run_ends_with_the_right_to_it(stage, served, run, monkeypatch):
+    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.2)
+    client, _ = served
+    await stage.person("ada", default="viewer")
+    headers = {"Authorization": f"Bearer {await stage.token_of('ada')}"}
+    async with asyncio.timeout(20), listening(client, run, headers=headers) as events:
+        await anext(events)
+        await client.delete("/workspaces/default/members/ada")
+        rest = [event async for event in events]
+    assert [event.event for event in rest] == ["problem"]
+    assert rest[0].json()["code"] == "NOT_FOUND"

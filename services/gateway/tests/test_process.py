@@ -1,5 +1,6 @@
 """`python -m gateway` as it runs in a deployment."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import time
 import httpx
 
 from assay_local.embedded import free_port
+
+REQUEST = "01890000-0000-7000-8000-000000000001"
 
 
 def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, tmp_path):
@@ -29,7 +32,7 @@ def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, 
             [sys.executable, "-m", "gateway"], env=environment, stderr=opened, stdout=opened
         )
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not _answers(base):
             assert time.monotonic() < deadline, log.read_text()
             assert process.poll() is None, log.read_text()
@@ -38,12 +41,23 @@ def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, 
         assert ready.status_code == 503
         assert "gateway" not in ready.json()["missing"]
         assert httpx.get(f"{base}/api/v1/runs", headers=token).json()["items"] == []
+        added = httpx.post(
+            f"{base}/api/v1/benchmarks",
+            json={"source": {"kind": "folder", "path": "/toy"}},
+            headers=token | {"X-Request-ID": REQUEST},
+            timeout=20,
+        )
+        assert (added.status_code, added.headers["X-Request-ID"]) == (201, REQUEST)
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
     finally:
         process.kill()
         process.wait()
     assert "hush" not in log.read_text()
+    logged = [json.loads(line) for line in log.read_text().splitlines()]
+    of_request = {one["event"] for one in logged if one.get("correlation_id") == REQUEST}
+    # The second is logged without naming the id, which goes with all that a request leads to.
+    assert {"decided", "read-model-lags"} <= of_request
 
 
 def _answers(base):

@@ -192,6 +192,9 @@ async def test_a_mistake_is_told_in_the_servers_words_with_its_position(sql):
     divided = await sql.refusal("SELECT 1 / (count(*) - count(*)) FROM runs")
     assert divided["details"] == {"sqlstate": "22012"}
     assert (await sql.refusal("   "))["details"]["sqlstate"] == "42601"
+    for query, *parameters in (("SELECT 'a\0b'",), ("SELECT $1::text", "a\0b")):
+        assert "NUL" in (await sql.refusal(query, *parameters))["detail"]
+    assert (await sql.refusal("SELECT $1::int", "one"))["details"] == {"sqlstate": "22P02"}
 
 
 async def test_what_is_too_much_is_cut_and_said(sql):

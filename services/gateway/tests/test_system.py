@@ -135,6 +135,10 @@ async def test_the_document_describes_every_route_and_its_errors(stage, outside)
                     content = operation["responses"][status]["content"]
                     assert list(content) == ["application/problem+json"], (method, path)
     assert not [path for path in document["paths"] if "internal" in path]
+    runs = document["paths"]["/api/v1/runs"]
+    assert "Idempotency-Key" in {one["name"] for one in runs["post"]["parameters"]}
+    assert "If-None-Match" in {one["name"] for one in runs["get"]["parameters"]}
+    assert runs["get"]["responses"]["304"]["headers"].keys() == {"ETag"}
     named = build_app(stage.desk, stage.app.state.tokens, stage.closing, public_url="https://a.b")
     assert named.openapi()["servers"] == [{"url": "https://a.b"}]
 
@@ -153,7 +157,9 @@ async def test_every_answer_has_the_requests_id_and_security_headers(outside, ht
         assert answer.headers["X-Request-ID"] == given
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["X-Frame-Options"] == "DENY"
-        assert answer.headers["Cache-Control"] == "no-store"
+        is_tagged = "ETag" in answer.headers
+        wanted = "private, no-cache" if is_tagged else "no-store"
+        assert answer.headers["Cache-Control"] == wanted
     made = await http.get("/runs", headers={"X-Request-ID": "not an id"})
     assert UUID(made.headers["X-Request-ID"]).version == 7
 

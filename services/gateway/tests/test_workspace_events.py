@@ -15,7 +15,7 @@ from httpx_sse import aconnect_sse
 
 from assay_contracts.identifiers import new_id
 from assay_contracts.run_events import AttemptStarted
-from gateway.live import feed, tail
+from gateway.live import event_stream, feed, tail
 from gateway.live.position import Position
 from gateway.live.tail import Listener
 from gateway.live.wanted import BENCHMARKS, RUNS, Wanted
@@ -222,7 +222,8 @@ async def test_what_is_asked_for_alone_arrives(stage, served):
 
 
 async def test_signs_of_life_carry_the_position_past_what_is_not_wanted(stage, served, monkeypatch):
-    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(feed, "SIGN_SECONDS", 0.2)
     client, _ = served
     await stage.add_benchmark()
     run = await stage.submit()
@@ -282,6 +283,7 @@ async def test_the_audit_stream_is_for_administrators(stage, served):
         ({"after": "runs:x"}, 422),
         ({"after": "elsewhere:1"}, 422),
         ({"after": "runs:99999999999999999"}, 422),
+        ({"after": "runs:1"}, 422),
         ({"type": "finnished"}, 422),
         ({"type": "a.b"}, 422),
         ({"type": ">"}, 422),
@@ -289,9 +291,12 @@ async def test_the_audit_stream_is_for_administrators(stage, served):
         ({"run": "nobody"}, 404),
         ({"benchmark": "nothing"}, 404),
         ({"run": "a", "benchmark": "b"}, 422),
+        ({"stream": "audit", "benchmark": "toy"}, 422),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(http, asked, status):
+async def test_what_cannot_be_meant_is_refused(stage, http, asked, status):
+    if asked.get("benchmark") == "toy":
+        await stage.add_benchmark()
     answer = await http.get("/events", params=asked)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -359,6 +364,25 @@ async def test_one_who_does_not_keep_up_is_let_go_and_can_come_back(stage, monke
     assert len(seen) == len(set(seen))
 
 
+async def test_one_who_takes_nothing_is_let_go(stage, served, monkeypatch):
+    monkeypatch.setattr(event_stream, "_SEND_SECONDS", 0.5)
+    client, _ = served
+    await stage.add_benchmark()
+    run = await stage.submit()
+    listeners = stage.app.state.live._tails[RUNS]._listeners
+    reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port, limit=1024)
+    writer.write(
+        b"GET /api/v1/events HTTP/1.1\r\nHost: assay\r\nAccept: text/event-stream\r\n"
+        + f"Authorization: Bearer {stage.admin_token}\r\n\r\n".encode()
+    )
+    async with asyncio.timeout(60):
+        await reader.readuntil(b"retry: 1000")
+        assert listeners
+        while listeners:
+            await tell(stage, started(run["id"], task="x" * 50_000))
+    writer.close()
+
+
 async def test_a_listener_keeps_what_concerns_it_up_to_its_bound():
     own = SimpleNamespace(sequence=1)
     listener = Listener(lambda event: event is own, most_waiting=2)
@@ -379,31 +403,34 @@ async def test_positions_are_read_as_they_are_written():
     assert orjson.dumps(str(Position.read("benchmarks:4", [RUNS, BENCHMARKS], "after")))
 
 
+async def assay(client, folder, token, *arguments):
+    """The real command against the served application, under way."""
+    return await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("assay"),
+        *arguments,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "ASSAY_SERVER": str(client.base_url.copy_with(path="/")),
+            "ASSAY_TOKEN": token,
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
 async def test_the_command_follows_a_workspace(stage, served, tmp_path):
     client, _ = served
     await stage.add_benchmark()
     run = await stage.submit()
-    command = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("assay"),
-        *("events", "--after", "0", "--limit", "7", "--json"),
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "ASSAY_SERVER": str(client.base_url.copy_with(path="/")),
-            "ASSAY_TOKEN": stage.admin_token,
-        },
-        stdout=asyncio.subprocess.PIPE,
-    )
+    asked = ("events", "--after", "0", "--limit", "7", "--json")
+    command = await assay(client, tmp_path, stage.admin_token, *asked)
     async with asyncio.timeout(60):
         first = orjson.loads(await command.stdout.readline())
         await stage.decide(run["id"], "queued", "started")
         rest = [orjson.loads(line) async for line in command.stdout]
         assert await command.wait() == 0
-    told = [first, *rest]
-    assert [(one["subject"], one["sequence"]) for one in told[-2:]] == (await everything(stage))[
-        1:3
-    ]
-    assert [one["event"]["type"] for one in told] == [
+    assert [one["event"]["type"] for one in (first, *rest)] == [
         "added",
         "sync-started",
         "tasks-synced",
@@ -412,4 +439,20 @@ async def test_the_command_follows_a_workspace(stage, served, tmp_path):
         "queued",
         "started",
     ]
-    assert told[-1]["id"] == "runs:3,benchmarks:4"
+    assert rest[-1]["id"] == "runs:3,benchmarks:4"
+
+
+async def test_the_command_says_why_it_hears_nothing_more(
+    stage, http, served, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(feed, "CHECK_SECONDS", 0.2)
+    client, _ = served
+    await stage.person("ada", default="viewer")
+    await stage.add_benchmark()
+    command = await assay(client, tmp_path, await stage.token_of("ada"), "events", "--after", "0")
+    async with asyncio.timeout(60):
+        assert b"toy" in await command.stdout.readline()
+        await http.delete("/workspaces/default/members/ada")
+        _, said = await command.communicate()
+    assert command.returncode == 1
+    assert b"there is no workspace default that you can see" in said

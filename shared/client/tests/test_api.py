@@ -196,10 +196,20 @@ def test_reading_is_repeated_where_the_connection_breaks(server, client, make):
     assert len(server.seen) == 3
 
 
-def test_a_change_is_sent_once_even_where_the_connection_breaks(server, client, make):
-    server.replies("POST", "/api/v1/runs/r/stop", make.reply(is_cut=True))
+def test_a_post_is_sent_again_under_its_key_where_the_connection_breaks(server, client, make):
+    cut, entry = make.reply(is_cut=True), make.reply(200, make.to_bytes(make.run_entry()))
+    server.replies("POST", "/api/v1/runs/r/stop", cut, entry, entry)
+    client.stop_run("r")
+    client.stop_run("r")
+    first, again, another = (one.headers["Idempotency-Key"] for one in server.seen)
+    assert first == again
+    assert another != first
+
+
+def test_any_other_change_is_sent_once_even_where_the_connection_breaks(server, client, make):
+    server.replies("DELETE", "/api/v1/secrets/A", make.reply(is_cut=True))
     with pytest.raises(NoAnswerError):
-        client.stop_run("r")
+        client.delete_secret("A")
     assert len(server.seen) == 1
 
 

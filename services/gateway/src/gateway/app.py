@@ -32,9 +32,11 @@ from gateway.billing_estimates import Flat
 from gateway.billing_queries import Limits
 from gateway.billing_webhook import WebhookGate, read_secret
 from gateway.boundary import Boundary
+from gateway.caching import Caching
 from gateway.desk import Desk
 from gateway.downloads import endpoints as downloads
 from gateway.downloads.sweep import sweep_exports
+from gateway.idempotency import Idempotency, sweep_idempotency_keys
 from gateway.live import endpoints as live_endpoints
 from gateway.live.feed import Live
 from gateway.master_keys import KeySource
@@ -44,9 +46,10 @@ from gateway.pages import accounts, single_sign_on
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.openid import OpenIdProvider
 from gateway.problems import answer_problems
+from gateway.rate_limits import RateLimits
 from gateway.secret_sweep import sweep_secrets
 from gateway.server import serve
-from gateway.settings import GatewaySettings
+from gateway.settings import GatewaySettings, HttpLimits
 from gateway.spending_projection import SpendingProjection
 from gateway.sql_queries import SqlDesk, SqlLimits
 from gateway.sql_views import make_views
@@ -56,16 +59,37 @@ from gateway.vault import Vault
 SCHEMA = Schema(package="gateway", metadata=metadata, kernel=kernel)
 
 _ERRORS = {
+    400: "The request is no HTTP that can be understood",
     401: "No valid token or session",
     403: "Not allowed to whom asks",
     404: "Not there",
+    408: "The request was not there in time",
     409: "The state of things does not allow it",
     413: "More was sent than fits",
     422: "The request has mistakes; all are listed",
+    429: "Too many requests; Retry-After says when to go on",
+    431: "Too many headers, or too long ones",
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
 _FIRST_ERROR = 400
+
+
+_IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Chosen by the client: the same request under the same key is done once.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+}
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "The ETag of an answer that the client has; 304 says that it still holds.",
+    "schema": {"type": "string"},
+}
+_ETAG = {"description": "Names these very bytes.", "schema": {"type": "string"}}
 
 
 class GatewayApp(FastAPI):
@@ -76,9 +100,11 @@ class GatewayApp(FastAPI):
         is_new = self.openapi_schema is None
         document = super().openapi()
         if is_new:
-            for operations in document["paths"].values():
-                for operation in operations.values():
+            for path, operations in document["paths"].items():
+                for method, operation in operations.items():
                     _as_problems(operation["responses"])
+                    if path.startswith("/api/"):
+                        _with_manners(method, operation)
         return document
 
 
@@ -89,6 +115,22 @@ def _as_problems(answers: dict[str, Any]) -> None:
             content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
 
 
+def _with_manners(method: str, operation: dict[str, Any]) -> None:
+    """What the layers around the routes add to each of them."""
+    match method:
+        case "post":
+            operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+        case "get" if "application/json" in operation["responses"]["200"].get("content", {}):
+            operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
+            operation["responses"]["200"]["headers"] = {"ETag": _ETAG}
+            operation["responses"]["304"] = {
+                "description": "Nothing changed since the answer with this tag",
+                "headers": {"ETag": _ETAG},
+            }
+        case _:
+            pass
+
+
 def build_app(
     desk: Desk,
     own_tokens: Tokens,
@@ -97,8 +139,10 @@ def build_app(
     sql_desk: SqlDesk | None = None,
     public_url: str | None = None,
     openid: OpenIdProvider | None = None,
+    limits: HttpLimits | None = None,
 ) -> FastAPI:
     """The application, over parts that the caller keeps; no queries without `sql_desk`."""
+    limits = limits or HttpLimits()
     app = GatewayApp(
         title="Assay",
         version="1",
@@ -112,7 +156,11 @@ def build_app(
     app.state.live = Live(desk.store, closing)
     app.state.sql = sql_desk
     answer_problems(app)
-    app.add_middleware(Boundary)
+    # The last one is the first that a request passes.
+    app.add_middleware(Idempotency, desk)
+    app.add_middleware(Caching, desk.freshness, limits.kept_answers_bytes)
+    app.add_middleware(RateLimits, limits)
+    app.add_middleware(Boundary, limits)
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": Problem, "description": text} for status, text in _ERRORS.items()
     }
@@ -170,9 +218,11 @@ async def wire(service: Service) -> None:
         sql_desk=await _sql_desk(service.engine, settings),
         public_url=settings.public_url,
         openid=_openid(settings),
+        limits=settings,
     )
-    service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing)
+    service.tasks["http"] = serve(app, settings.http_host, settings.http_port, closing, settings)
     service.tasks["secret sweep"] = sweep_secrets(desk)
+    service.tasks["idempotency sweep"] = sweep_idempotency_keys(desk.idempotency)
     service.tasks["export sweep"] = sweep_exports(desk.blobs)
 
 

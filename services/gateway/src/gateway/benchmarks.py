@@ -1,6 +1,6 @@
 """Benchmarks and their leaderboards: list, add, show, synchronise, remove, rank."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Request
 from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,11 +13,13 @@ from assay_contracts.http import (
     Page,
     PairComparison,
 )
-from assay_contracts.identifiers import new_id
 from gateway import answers, domain
 from gateway import benchmark_queries as queries
 from gateway.access import Benchmarking, Reading
+from gateway.caching import do_not_keep, kept_with
 from gateway.desk import Desk, DeskNow
+from gateway.freshness import ReadModel
+from gateway.identities import work_id
 from gateway.moments import stamp
 from gateway.paging import Limit, Offset, page
 from gateway.problems import ProblemError, conflict, did_you_mean, invalid, not_found
@@ -40,7 +42,11 @@ async def unknown(connection: AsyncConnection, workspace: str, ref: str) -> Prob
     return not_found(f"there is no benchmark {ref} in this workspace{did_you_mean(ref, known)}")
 
 
-@router.get("", summary="List the benchmarks of the workspace")
+@router.get(
+    "",
+    summary="List the benchmarks of the workspace",
+    dependencies=[Depends(kept_with(ReadModel.CATALOGUE, ReadModel.RUNS))],
+)
 async def list_all(
     asking: Reading, desk: DeskNow, limit: Limit = 50, offset: Offset = 0
 ) -> Page[BenchmarkEntry]:
@@ -59,11 +65,17 @@ async def add(body: AddBenchmark, asking: Benchmarking, desk: DeskNow) -> Benchm
     if issues := list(domain.adding_issues(name, body.source)):
         raise invalid(issues)
     event = domain.add(
-        new_id(), name, body.source, stamp(asking.user), asking.workspace, asking.request_id
+        work_id("benchmark"),
+        name,
+        body.source,
+        stamp(asking.user),
+        asking.workspace,
+        asking.request_id,
     )
     async with desk.alone_with_name(asking.workspace, name):
         async with desk.reading() as connection:
-            if await queries.find_benchmark(connection, asking.workspace, name) is not None:
+            there = await queries.find_benchmark(connection, asking.workspace, name)
+            if there is not None and there["id"] != event.benchmark:
                 raise conflict(f"a benchmark called {name} is there already; choose another name")
         shown = await desk.decide_on_benchmark(asking.workspace, event.benchmark, lambda _: event)
     if not shown:
@@ -71,9 +83,14 @@ async def add(body: AddBenchmark, asking: Benchmarking, desk: DeskNow) -> Benchm
     return await _entry(asking.workspace, str(event.benchmark), desk)
 
 
-@router.get("/{ref:path}/leaderboard", summary="Show a benchmark's leaderboard")
+@router.get(
+    "/{ref:path}/leaderboard",
+    summary="Show a benchmark's leaderboard",
+    dependencies=[Depends(kept_with(ReadModel.CATALOGUE, ReadModel.STANDINGS))],
+)
 async def leaderboard(
     ref: str,
+    request: Request,
     asking: Reading,
     desk: DeskNow,
     metric: Metric = "pass@1",
@@ -87,6 +104,7 @@ async def leaderboard(
         row = await find(connection, asking.workspace, ref)
         if as_of is None:
             return await queries.read_leaderboard(connection, asking.workspace, row, metric)
+    do_not_keep(request)  # the leaderboard service folds it, from the stream
     return await standings_as_of(as_of, row, metric, asking.workspace, desk)
 
 
@@ -126,7 +144,11 @@ async def sync(ref: str, asking: Benchmarking, desk: DeskNow) -> BenchmarkEntry:
     return await _entry(asking.workspace, str(row["id"]), desk)
 
 
-@router.get("/{ref:path}", summary="Show a benchmark")
+@router.get(
+    "/{ref:path}",
+    summary="Show a benchmark",
+    dependencies=[Depends(kept_with(ReadModel.CATALOGUE, ReadModel.RUNS))],
+)
 async def show(ref: str, asking: Reading, desk: DeskNow) -> BenchmarkDetail:
     """A benchmark with its rules and its pinned task list."""
     async with desk.reading() as connection:

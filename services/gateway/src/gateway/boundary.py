@@ -1,15 +1,15 @@
 """What every request passes before the application sees it, and every answer on its way out.
 
-A request gets an id, its body is read whole and held against a limit, and text that no read model
-can hold is refused here, before it can become an event that a projection chokes on. Every answer
-gets the id and the security headers, also the ones that say that something broke.
+A request gets an id, its body is read whole, in time and held against a limit, and text that no
+read model can hold is refused here, before it can become an event that a projection chokes on.
+Every answer gets the id and the security headers, also the ones that say that something broke.
 """
 
+import asyncio
 from collections.abc import Iterator
 
 import orjson
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,89 +17,158 @@ from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue
 from gateway.access import request_id_of
 from gateway.problems import ProblemError, invalid, problem_response, translated
+from gateway.settings import HttpLimits
 
 MOST_BODY_BYTES = 1024 * 1024
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
-_API_HEADERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox"}
+MOST_HEADERS = 100
+MOST_HEAD_BYTES = 32 * 1024
+
+_VERSIONS = {"1.0", "1.1", "2"}
+_LONGEST_NUMBER = 18
+"""Digits of a number that is far too large already; the rest of them need not be read."""
+
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+_API_HEADERS = [
+    *_HEADERS,
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
+]
 
 
 class Boundary:
     """The outermost part of the application (pure ASGI, so that streams flow through it)."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, limits: HttpLimits) -> None:
         self._app = app
+        self._body_seconds = limits.http_body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, and see its answer out."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
-        request_id = request_id_of(Headers(scope=scope).get("X-Request-ID"))
-        request.state.request_id = request_id
+        sent = dict(scope["headers"])
+        request_id = request_id_of(sent.get(b"x-request-id", b"").decode("latin-1"))
+        scope.setdefault("state", {})["request_id"] = request_id
+        ours = _API_HEADERS if scope["path"].startswith("/api/") else _HEADERS
+        ours = [*ours, (b"x-request-id", str(request_id).encode())]
         started = False
 
         async def answer(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = str(request_id)
-                more = _API_HEADERS if scope["path"].startswith("/api/") else {}
-                for name, value in (_HEADERS | more).items():
-                    headers.setdefault(name, value)
+                there = {name for name, _ in message["headers"]}
+                more = [one for one in ours if one[0] not in there]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(correlation_id=str(request_id))
         try:
-            await self._app(scope, await _checked(scope, receive), answer)
+            _check_head(scope, sent)
+            await self._app(scope, await self._checked(scope, receive, sent), answer)
         except Exception as error:
             if started:
                 raise
-            await problem_response(translated(error, request))(scope, receive, answer)
+            await problem_response(translated(error, Request(scope)))(scope, receive, answer)
+
+    async def _checked(self, scope: Scope, receive: Receive, sent: dict[bytes, bytes]) -> Receive:
+        """A `receive` that hands on the whole body, once it was found fit.
+
+        Raises:
+            ProblemError: the body is too large, too slow or no JSON, or a text holds a NUL
+                character.
+        """
+        has_body = b"content-length" in sent or b"transfer-encoding" in sent
+        try:
+            if has_body:
+                async with asyncio.timeout(self._body_seconds):
+                    message = await _whole(receive)
+            else:
+                message = await receive()
+        except TimeoutError as error:
+            raise ProblemError(
+                ProblemCode.REQUEST_TIMEOUT,
+                408,
+                f"the body was not there within {self._body_seconds:g} s",
+                headers={"Connection": "close"},
+            ) from error
+        if message.get("body") and not _is_form(scope, sent):
+            _check_json(message["body"])
+        left = [message]
+
+        async def replayed() -> Message:
+            return left.pop() if left else await receive()
+
+        return replayed
 
 
-async def _checked(scope: Scope, receive: Receive) -> Receive:
-    """A `receive` that hands on the whole body, once it was found fit.
+async def _whole(receive: Receive) -> Message:
+    """The request's body in one message; or the message that the client has gone.
 
     Raises:
-        ProblemError: the body is too large or no JSON, or a text holds a NUL character.
+        ProblemError: it is too large.
     """
-    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
-        raise invalid([ConfigIssue(key="address", message="must not hold a NUL character")])
-    body = b""
+    parts: list[bytes] = []
+    size = 0
     message: Message = {"more_body": True}
     while message.get("more_body", False):
         message = await receive()
-        body += message.get("body", b"")
-        if len(body) > MOST_BODY_BYTES:
-            raise ProblemError(
-                ProblemCode.TOO_LARGE, 413, f"at most {MOST_BODY_BYTES} bytes can be sent"
-            )
-    gone = message["type"] == "http.disconnect"
-    if body and not gone and not _is_form(scope):
-        _check_json(body)
-    whole: list[Message] = [
-        message if gone else {"type": "http.request", "body": body, "more_body": False}
-    ]
-
-    async def replayed() -> Message:
-        return whole.pop() if whole else await receive()
-
-    return replayed
+        if message["type"] == "http.disconnect":
+            return message
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        _check_size(size)
+    return {"type": "http.request", "body": b"".join(parts), "more_body": False}
 
 
-def _is_form(scope: Scope) -> bool:
+def _check_head(scope: Scope, sent: dict[bytes, bytes]) -> None:
+    """Refuse what can be refused before the body is read.
+
+    Raises:
+        ProblemError: the address holds a NUL character, there are too many headers, or the body is
+            said to be too large.
+    """
+    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+        raise invalid([ConfigIssue(key="address", message="must not hold a NUL character")])
+    if scope["http_version"] not in _VERSIONS:
+        raise ProblemError(
+            ProblemCode.MALFORMED,
+            400,
+            "this version of HTTP is not spoken here",
+            headers={"Connection": "close"},
+        )
+    headers = scope["headers"]
+    size = len(scope["path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > MOST_HEADERS or size > MOST_HEAD_BYTES:
+        raise ProblemError(
+            ProblemCode.TOO_LARGE,
+            431,
+            f"at most {MOST_HEADERS} headers and {MOST_HEAD_BYTES} bytes of them can be sent",
+        )
+    length = sent.get(b"content-length", b"")
+    if length.isdigit():
+        _check_size(int(length[:_LONGEST_NUMBER]))
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_BODY_BYTES:
+        raise ProblemError(
+            ProblemCode.TOO_LARGE, 413, f"at most {MOST_BODY_BYTES} bytes can be sent"
+        )
+
+
+def _is_form(scope: Scope, sent: dict[bytes, bytes]) -> bool:
     """Whether a page's form was sent; the API takes JSON alone."""
-    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip()
+    kind = sent.get(b"content-type", b"").partition(b";")[0].strip()
     is_api = scope["path"].startswith("/api/")
-    return not is_api and kind == "application/x-www-form-urlencoded"
+    return not is_api and kind == b"application/x-www-form-urlencoded"
 
 
 def _check_json(body: bytes) -> None:

@@ -8,7 +8,8 @@ so that what was just done can be read.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, cast
 from uuid import UUID
 
 import structlog
@@ -38,6 +39,9 @@ from gateway import own_queries
 from gateway.audit import Audit
 from gateway.billing import Gate, OpenGate
 from gateway.domain import DecisionRefusedError
+from gateway.freshness import Freshness
+from gateway.idempotency_keys import IdempotencyKeys
+from gateway.identities import is_repeated, is_under_key, work_id
 from gateway.people.directory import Directory
 from gateway.problems import conflict, not_yet_there, too_large, unavailable
 from gateway.run_queries import checkpoint
@@ -46,6 +50,14 @@ from gateway.vault import Vault
 _CATCH_UP_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Decided[E: Event]:
+    """A decision, and where it lies in the stream."""
+
+    sequence: int
+    event: E
 
 
 class Desk:
@@ -66,6 +78,8 @@ class Desk:
         self.audit = audit
         self.directory = Directory(engine)
         self.gate: Gate = OpenGate()
+        self.freshness = Freshness(reader)
+        self.idempotency = IdempotencyKeys(engine, vault)
         self._engine = engine
         self._reader = reader.execution_options(isolation_level="REPEATABLE READ")
 
@@ -123,22 +137,28 @@ class Desk:
         )
         return await self._caught_up("run_scheduler", "runs", sequence)
 
-    async def decide_on_run_seen(
+    async def decide_on_run_seen[E: RunEvent](
         self,
         workspace: str,
         run: UUID,
-        decide: Callable[[Aggregate[RunLifecycle]], Awaitable[RunEvent]],
-    ) -> bool:
-        """Like `decide_on_run`, for a decision that draws on read models as well."""
-        sequence = await self._decide_seen(
+        decide: Callable[[Aggregate[RunLifecycle]], Awaitable[E]],
+    ) -> E:
+        """Like `decide_on_run`, for a decision that draws on read models as well; returns it."""
+        decided = await self._decide_seen(
             RunEvent.stream, lifecycle_filter(workspace, run), (RunLifecycle(), evolve_run), decide
         )
-        return await self._caught_up("run_scheduler", "runs", sequence)
+        await self._caught_up("run_scheduler", "runs", decided.sequence)
+        return decided.event
 
     async def run_state(self, workspace: str, run: UUID) -> RunLifecycle:
         """A run as the stream has it now, ahead of every read model."""
         aggregate = lifecycle_filter(workspace, run)
         return (await self.store.load(RunEvent.stream, aggregate, RunLifecycle(), evolve_run)).state
+
+    async def shows_run(self, workspace: str, run: UUID) -> bool:
+        """Wait until the list of runs shows what the stream has of a run; whether it does."""
+        last = await self.store.last_sequence(RunEvent.stream, lifecycle_filter(workspace, run))
+        return await self._caught_up("run_scheduler", "runs", last)
 
     async def first_event(self, workspace: str, run: UUID) -> RunSubmitted:
         """The event that a run began with.
@@ -172,19 +192,26 @@ class Desk:
         async def at_once(loaded: Aggregate[S]) -> Event:
             return decide(loaded)
 
-        return await self._decide_seen(stream, aggregate, fold, at_once)
+        return (await self._decide_seen(stream, aggregate, fold, at_once)).sequence
 
-    async def _decide_seen[S](
+    async def _decide_seen[S, E: Event](
         self,
         stream: str,
         aggregate: str,
         fold: tuple[S, Callable[[S, Event], S]],
-        decide: Callable[[Aggregate[S]], Awaitable[Event]],
-    ) -> int:
+        decide: Callable[[Aggregate[S]], Awaitable[E]],
+    ) -> _Decided[E]:
+        known = work_id(aggregate) if is_under_key() else None
         while True:
+            if is_repeated():
+                async for stored in self.store.read(stream, [aggregate]):
+                    if stored.event.id == known:
+                        return _Decided(stored.sequence, cast("E", stored.event))
             loaded = await self.store.load(stream, aggregate, *fold)
             try:
                 event = await decide(loaded)
+                if known is not None:
+                    event = event.model_copy(update={"id": known})
                 sequence = await self.store.append(
                     event, aggregate=aggregate, expected=loaded.sequence
                 )
@@ -196,7 +223,7 @@ class Desk:
                 log.info("decision-stale", aggregate=aggregate)
                 continue
             log.info("decided", decision=event.type, correlation_id=str(event.correlation_id))
-            return sequence
+            return _Decided(sequence, event)
 
     async def seen_by(self, schema: str, projection: str, sequence: int) -> None:
         """Wait until another service's read model holds everything up to a sequence.

@@ -22,13 +22,18 @@ from gateway.master_keys import NoMasterKeyError
 log = structlog.get_logger(__name__)
 
 _CODES = {
+    400: ProblemCode.MALFORMED,
     401: ProblemCode.AUTH_REQUIRED,
     403: ProblemCode.FORBIDDEN,
     404: ProblemCode.NOT_FOUND,
+    408: ProblemCode.REQUEST_TIMEOUT,
     409: ProblemCode.CONFLICT,
     413: ProblemCode.TOO_LARGE,
+    429: ProblemCode.RATE_LIMITED,
+    431: ProblemCode.TOO_LARGE,
     503: ProblemCode.UNAVAILABLE,
 }
+_SIGNED = "/api/v1/downloads/"
 _NOT_YET_THERE = {"42P01", "42703", "3F000"}
 """PostgreSQL's codes for a missing table, column or schema: another service has yet to migrate."""
 
@@ -129,16 +134,22 @@ def not_yet_there(error: Exception) -> bool:
     )
 
 
+def _told(request: Request) -> str:
+    """The path for the log; a signed address opens a file to whoever reads it there."""
+    before, signed, _ = request.url.path.partition(_SIGNED)
+    return f"{before}{signed}…" if signed else before
+
+
 def translated(error: Exception, request: Request) -> ProblemError:
     """The problem that an error of no type of ours means."""
     if isinstance(error, ProblemError):
         return error
     if not_yet_there(error) or is_outage(error) or isinstance(error, _OUTAGES):
-        log.warning("unavailable", path=request.url.path, error=type(error).__name__)
+        log.warning("unavailable", path=_told(request), error=type(error).__name__)
         return unavailable("a part of the platform does not answer yet; try again in a moment")
     if isinstance(error, NoMasterKeyError):
         return unavailable(str(error))
-    log.error("internal-error", path=request.url.path, exc_info=error)
+    log.error("internal-error", path=_told(request), exc_info=error)
     request_id = getattr(request.state, "request_id", "unknown")
     return ProblemError(
         ProblemCode.INTERNAL,

@@ -37,10 +37,8 @@ async def retry_run(row: RowMapping, body: RetryRun, asking: Caller, desk: Desk)
     run: UUID = row["id"]
     submitted = SubmittedData.model_validate(row["submitted"])
     agents = sorted({agent_named(ref, submitted) for ref in body.agents})
-    reopened = 0
 
     async def decide(admit: Admit, seen: Aggregate[RunLifecycle]) -> RunReopened:
-        nonlocal reopened
         domain.require_reopenable(seen.state)
         await desk.seen_by("grader", "grades", seen.sequence)
         slots = await _chosen(run, submitted, agents, body.tasks, desk)
@@ -70,14 +68,13 @@ async def retry_run(row: RowMapping, body: RetryRun, asking: Caller, desk: Desk)
             )
         )
         await desk.keep_for_run(asking.workspace, run, body.secrets, asking.user)
-        reopened = len(slots)
         return event
 
     async with billed(desk.gate) as admit:
-        await desk.decide_on_run_seen(asking.workspace, run, partial(decide, admit))
+        event = await desk.decide_on_run_seen(asking.workspace, run, partial(decide, admit))
     # Once more, since what a run was given is swept away while it is shown as ended.
     await desk.keep_for_run(asking.workspace, run, body.secrets, asking.user)
-    return reopened
+    return len(event.data.slots)
 
 
 def _require_room(event: RunReopened) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, Field
 from sqlalchemy import RowMapping
@@ -43,11 +43,12 @@ from gateway import answers, domain, result_queries, run_events, run_lists, run_
 from gateway import run_queries as queries
 from gateway.access import Caller, Reading, Running
 from gateway.benchmarks import find as find_benchmark
+from gateway.caching import do_not_keep, kept_with
 from gateway.cursors import Cursor
 from gateway.desk import Desk, DeskNow
-from gateway.downloads.endpoints import BYTES
-from gateway.downloads.ranges import Served, serve
+from gateway.downloads.ranges import BYTES, Served, serve
 from gateway.explanations import Manifest, agent_named, explain, explain_result, manifest
+from gateway.freshness import ReadModel
 from gateway.imports import import_run, take_results
 from gateway.live.standing import StandingNow
 from gateway.moments import stamp
@@ -119,7 +120,11 @@ async def add_results(
     return await take_results(row, body, asking, desk)
 
 
-@router.get("", summary="List the runs of the workspace")
+@router.get(
+    "",
+    summary="List the runs of the workspace",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES, ReadModel.CATALOGUE))],
+)
 async def list_all(
     asking: Reading,
     desk: DeskNow,
@@ -169,11 +174,19 @@ async def list_all(
         )
 
 
-@router.get("/{ref}", summary="Show a run")
-async def show(ref: str, asking: Reading, desk: DeskNow) -> RunDetail:
+@router.get(
+    "/{ref}",
+    summary="Show a run",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES, ReadModel.CATALOGUE))],
+)
+async def show(ref: str, request: Request, asking: Reading, desk: DeskNow) -> RunDetail:
     """Configuration, progress, each agent's metrics, and the results without a pass."""
     async with desk.reading() as connection:
-        return await queries.describe_run(connection, await find(connection, asking.workspace, ref))
+        row = await find(connection, asking.workspace, ref)
+        detail = await queries.describe_run(connection, row)
+    if detail.seconds_left is not None:
+        do_not_keep(request)
+    return detail
 
 
 @router.delete("/{ref}", status_code=204, summary="Delete a run")
@@ -201,7 +214,11 @@ async def agents(ref: str, asking: Reading, desk: DeskNow) -> list[AgentRow]:
         return await queries.agent_rows(connection, await find(connection, asking.workspace, ref))
 
 
-@router.get("/{ref}/results", summary="List a run's results")
+@router.get(
+    "/{ref}/results",
+    summary="List a run's results",
+    dependencies=[Depends(kept_with(ReadModel.RUNS, ReadModel.GRADES))],
+)
 async def results(
     ref: str,
     asking: Reading,

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from limits import parse
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 
 from assay_contracts.http import BillingMode
 from assay_contracts.identity import Role
@@ -11,7 +12,33 @@ from assay_contracts.values import Money
 from assay_kernel.settings import KernelSettings
 
 
-class GatewaySettings(KernelSettings):
+class HttpLimits(BaseModel):
+    """How much, how long and how often one may ask over HTTP."""
+
+    http_head_seconds: float = Field(default=10, gt=0)
+    """Within which a request's line and headers must be there, once its first byte is."""
+
+    http_body_seconds: float = Field(default=30, gt=0)
+    """Within which a request's body must be there."""
+
+    http_idle_seconds: int = Field(default=60, ge=1)
+    """How long a connection may lie idle between two requests."""
+
+    http_connections: int = Field(default=2000, ge=1)
+    """Connections at once; those beyond are answered 503 and closed."""
+
+    rate_limit_caller: str = "6000/minute"
+    rate_limit_address: str = "600/minute"
+    kept_answers_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
+
+    @field_validator("rate_limit_caller", "rate_limit_address")
+    @classmethod
+    def _can_be_read(cls, rate: str) -> str:
+        parse(rate)
+        return rate
+
+
+class GatewaySettings(KernelSettings, HttpLimits):
     """Where the gateway listens, the files that hold its tokens and its master keys, whom it asks
     to sign people in (see `OpenIdProvider`), and what a person's query in SQL may take; there are
     none without `sql_database_url`."""

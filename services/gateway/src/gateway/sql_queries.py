@@ -89,6 +89,8 @@ class SqlDesk:
         Raises:
             ProblemError: PostgreSQL refuses the query, or it takes too long.
         """
+        if any("\0" in one for one in (asked.query, *asked.parameters) if isinstance(one, str)):
+            raise _refused("the character NUL is in no text of the database")
         async with self._place():
             try:
                 async with (
@@ -118,10 +120,12 @@ class SqlDesk:
         pid = session.info.backend_pid
         try:
             await self._note(pid, workspace)
-            yield session
+            try:
+                yield session
+            finally:
+                await self._forget(pid)  # as long as no other session can have the number
         finally:
             await session.close()
-            await self._forget(pid)
 
     async def _connect(self) -> psycopg.AsyncConnection:
         try:

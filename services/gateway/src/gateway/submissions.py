@@ -7,7 +7,7 @@ from sqlalchemy import RowMapping
 
 from assay_contracts.envelope import EventTooLargeError
 from assay_contracts.http import SubmitRun, TaskRow
-from assay_contracts.identifiers import new_id, parse_positions
+from assay_contracts.identifiers import parse_positions
 from assay_contracts.lifecycle import RunLifecycle
 from assay_contracts.problems import ProblemCode
 from assay_contracts.run_config import ConfigIssue, RunConfig
@@ -19,6 +19,7 @@ from gateway.benchmarks import unknown
 from gateway.billing import Opening, billed
 from gateway.desk import Desk
 from gateway.drafts import Draft, read_draft
+from gateway.identities import is_repeated, work_id
 from gateway.moments import stamp
 from gateway.own_queries import RUN
 from gateway.problems import ProblemError, invalid, too_large
@@ -45,6 +46,10 @@ async def submit_run(body: SubmitRun, asking: Caller, desk: Desk) -> tuple[RunSu
     Raises:
         ProblemError: with every mistake; then nothing was done.
     """
+    run = work_id("run")
+    if is_repeated() and (await desk.run_state(asking.workspace, run)).submitted is not None:
+        first_event = await desk.first_event(asking.workspace, run)
+        return first_event, await desk.shows_run(asking.workspace, run)
     event, listed = await checked_event(body, asking, desk)
     tasks = [listed[place].name for place in places_of(event.data, listed)]
     async with billed(desk.gate) as admit:
@@ -70,7 +75,7 @@ async def checked_event(
     """
     checked = await _check(read_draft(body), body, asking, desk)
     event = domain.submit(
-        new_id(),
+        work_id("run"),
         _submitted(checked, body),
         stamp(asking.user),
         asking.workspace,

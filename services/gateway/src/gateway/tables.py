@@ -1,5 +1,5 @@
 """The gateway's own tables: names that runs have taken, secrets, people, what they did, billing,
-and sessions that query.
+sessions that query, and answers under idempotency keys.
 
 `audit`, `spending_runs`, `spending_months` and `spending_tries` are projections and can be rebuilt.
 Money and time are `Numeric`, whose sums come out the same in whatever order they are made.
@@ -206,3 +206,20 @@ sql_sessions = Table(
     Column("workspace", Text, nullable=False, doc="whose rows the session sees"),
     Column("since", DateTime(timezone=True), nullable=False),
 )
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("workspace", Text, primary_key=True),
+    Column("caller", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("id", Uuid, nullable=False, doc="from which every id that the work makes follows"),
+    Column("fingerprint", LargeBinary, nullable=False, doc="of method, address and body, keyed"),
+    Column("permissions", Text, nullable=False, doc="what the caller might do when it was begun"),
+    Column("begun_at", DateTime(timezone=True), nullable=False),
+    Column("held_until", DateTime(timezone=True), nullable=False, doc="while a process works"),
+    Column("status", Integer, doc="of the answer; empty while there is none"),
+    Column("media_type", Text),
+    Column("body", LargeBinary, doc="empty where the answer is not kept"),
+)
+Index("ix_idempotency_keys_begun_at", idempotency_keys.c.begun_at)

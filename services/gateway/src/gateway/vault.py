@@ -7,6 +7,7 @@ value. There is no way to read a value through the API.
 """
 
 import base64
+import hmac
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from assay_contracts.http import RotatedKeys, SecretEntry
 from gateway import own_queries as queries
-from gateway.master_keys import KeySource, MasterKeys
+from gateway.master_keys import KeySource, MasterKeys, NoMasterKeyError
 from gateway.own_queries import RUN, USER, WORKSPACE, Record, Sealed
 
 _NONCE_BYTES = 12
@@ -149,6 +150,15 @@ class Vault:
         winning = {one.record.name: one for one in sorted(kept, key=_rank)}
         keys = await self._keys_for(winning.values())
         return {name: _opened(one, keys) for name, one in winning.items()}
+
+    def fingerprint(self, purpose: str, content: bytes) -> bytes:
+        """A digest of `content` that says nothing of it to who does not have the master key.
+
+        Without a master key it is keyed with the purpose alone; then nothing secret can be sent.
+        """
+        with suppress(NoMasterKeyError):
+            return hmac.digest(self.derived_key(purpose), content, "sha256")
+        return hmac.digest(purpose.encode(), content, "sha256")
 
     async def rotate(self) -> RotatedKeys:
         """Read the master keys again, and wrap every record's data key under the newest one.

@@ -1,7 +1,8 @@
 """Sends one request and makes sense of what comes back: an answer, or a typed error.
 
-Reading is repeated where the connection fails, since it changes nothing; anything else is sent
-once. Values named as secret are blotted out of whatever the server says about the request.
+Where the connection fails, reading is repeated, since it changes nothing, and so is what is sent
+with POST, since it carries a key under which the server does it once. Anything else is sent once.
+Values named as secret are blotted out of whatever the server says about the request.
 """
 
 import json
@@ -23,6 +24,7 @@ from assay_client.errors import (
     UnexpectedAnswerError,
 )
 from assay_client.settings import is_loopback
+from assay_contracts.identifiers import new_id
 from assay_contracts.problems import Problem
 
 API = "/api/v1"
@@ -70,8 +72,14 @@ class Transport:
             NoAnswerError: no answer came.
         """
         with self._translated():
-            response = self._get_with_retries(
-                f"{API}/{path}", _present(query), timeout_seconds or self._timeout_seconds
+            response = self._send_with_retries(
+                self._http.build_request(
+                    "GET",
+                    f"{API}/{path}",
+                    params=_present(query),
+                    headers=self._identity,
+                    timeout=_timeout(timeout_seconds or self._timeout_seconds),
+                )
             )
         return _checked(response)
 
@@ -85,21 +93,25 @@ class Transport:
         timeout_seconds: float | None = None,
         secrets: Sequence[str] = (),
     ) -> httpx.Response:
-        """Change something through the API; sent once. `secrets` never show in an error.
+        """Change something through the API. `secrets` never show in an error.
+
+        A POST is done once, also where it had to be sent again; the rest is sent once.
 
         Raises:
             ApiError: the server refused.
             NoAnswerError: no answer came; the change may have happened.
         """
+        key = {"Idempotency-Key": str(new_id())} if method == "POST" else {}
+        request = self._http.build_request(
+            method,
+            f"{API}/{path}",
+            params=_present(query),
+            headers=self._identity | key,
+            json=None if body is None else body.model_dump(mode="json"),
+            timeout=_timeout(timeout_seconds or self._timeout_seconds),
+        )
         with self._translated():
-            response = self._http.request(
-                method,
-                f"{API}/{path}",
-                params=_present(query),
-                headers=self._identity,
-                json=None if body is None else body.model_dump(mode="json"),
-                timeout=_timeout(timeout_seconds or self._timeout_seconds),
-            )
+            response = self._send_with_retries(request) if key else self._http.send(request)
         return _checked(response, secrets)
 
     def succeeds(self, path: str) -> bool:
@@ -183,12 +195,8 @@ class Transport:
     @stamina.retry(
         on=_CONNECTION_ERRORS, attempts=3, wait_initial=0.1, wait_max=1.0, wait_jitter=0.1
     )
-    def _get_with_retries(
-        self, path: str, query: dict[str, Value], timeout_seconds: float
-    ) -> httpx.Response:
-        return self._http.get(
-            path, params=query, headers=self._identity, timeout=_timeout(timeout_seconds)
-        )
+    def _send_with_retries(self, request: httpx.Request) -> httpx.Response:
+        return self._http.send(request)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

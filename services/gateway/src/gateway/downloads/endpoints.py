@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -25,7 +25,6 @@ from assay_contracts.problems import Problem, ProblemCode
 from assay_contracts.run_config import ConfigIssue
 from assay_contracts.values import RunStatus
 from assay_kernel.blobs import BlobMissingError
-from gateway import run_queries
 from gateway.access import Reading
 from gateway.desk import Desk, DeskNow
 from gateway.downloads import queries
@@ -43,9 +42,10 @@ from gateway.downloads.files import (
     require_begun,
 )
 from gateway.downloads.names import attachment
-from gateway.downloads.ranges import Served, serve
+from gateway.downloads.ranges import BYTES, Served, serve
 from gateway.downloads.writers import Layout
-from gateway.problems import ProblemError, invalid, not_found
+from gateway.problems import ProblemError, invalid
+from gateway.runs import find as find_run
 
 router = APIRouter(prefix="/runs/{ref}/downloads", tags=["downloads"])
 addressed = APIRouter(prefix="/downloads", tags=["downloads"])
@@ -57,14 +57,6 @@ SNAPSHOT = "X-Assay-Snapshot"
 _MOST_FILES = 10_000
 _EVERY_TYPE = ",".join(DownloadType)
 
-BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {}}},
-    206: {"description": "The range that was asked for"},
-    304: {"description": "The file is the one that `If-None-Match` names"},
-    416: {"model": Problem, "description": "The range begins behind the end of the file"},
-}
-"""The answers of a route that serves a file, beside those of every route."""
-
 
 async def find(desk: Desk, workspace: str, ref: str) -> RowMapping:
     """A run by name or id.
@@ -73,10 +65,7 @@ async def find(desk: Desk, workspace: str, ref: str) -> RowMapping:
         ProblemError: there is none.
     """
     async with desk.reading() as connection:
-        row = await run_queries.find_run(connection, workspace, ref)
-    if row is None:
-        raise not_found(f"there is no run {ref} in this workspace; assay run list shows them")
-    return row
+        return await find_run(connection, workspace, ref)
 
 
 def owner_of(run: RowMapping) -> Owner:
@@ -180,13 +169,14 @@ async def wanted_files(
     """
     require_begun(run)
     signer, owner = Signer(desk.vault), owner_of(run)
+    now: dict[str, RunFile | None] = {}  # rendered once, however often it is asked for
+    for path in [one.path for one in wanted if one.token is None]:
+        if path not in now:
+            now[path] = await find_file(run, path, layout, desk)
     found: list[RunFile] = []
     unknown: list[str] = []
     for one in wanted:
-        if one.token is None:
-            file = await find_file(run, one.path, layout, desk)
-        else:
-            file = _pinned(signer, owner, one.path, one.token)
+        file = now[one.path] if one.token is None else _pinned(signer, owner, one.path, one.token)
         if file is None:
             unknown.append(one.path)
         else:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
+from cachetools import TTLCache
 from sqlalchemy import RowMapping
 
 from assay_contracts.http import DownloadTotals, DownloadType
+from assay_contracts.run_events import RunEvent
 from assay_contracts.values import RunStatus
 from assay_kernel.blobs import BlobMissingError, BlobStore
+from gateway import run_queries
 from gateway.desk import Desk
 from gateway.downloads import queries, rendering
 from gateway.downloads.names import fit_paths
@@ -24,11 +27,13 @@ from gateway.downloads.rendering import Kept
 from gateway.downloads.writers import Layout
 from gateway.explanations import manifest
 from gateway.problems import conflict, not_found
+from gateway.run_events import subjects_of
 
 _EXPORTS = "exports"
 _LISTS_AT_ONCE = 16
 _FOLDER = "artifacts"
 _BINARY = "application/octet-stream"
+_REMEMBERED_SECONDS = 600
 
 
 class Place(StrEnum):
@@ -98,7 +103,7 @@ def path_of(kind: DownloadType, layout: Layout) -> str:
 async def rendered_files(
     run: RowMapping, kinds: Iterable[DownloadType], layout: Layout, desk: Desk
 ) -> list[RunFile]:
-    """Tables (in one layout), log and configuration of a run as it stands, rendered anew.
+    """Tables (in one layout), log and configuration of a run as it stands.
 
     Raises:
         ProblemError: the run has yet to begin.
@@ -107,7 +112,39 @@ async def rendered_files(
     return [await _rendered(run, kind, layout, desk) for kind in kinds]
 
 
+_Render = tuple[UUID, int, DownloadType, Layout]
+_renders: TTLCache[_Render, RunFile] = TTLCache(maxsize=1024, ttl=_REMEMBERED_SECONDS)
+"""What was rendered a moment ago of runs that have ended: by run, its last event, and the file."""
+
+
 async def _rendered(run: RowMapping, kind: DownloadType, layout: Layout, desk: Desk) -> RunFile:
+    """A file as it is now; one of a run that has ended is not rendered again and again."""
+    last = await _last_event(run, desk)
+    if last is None:
+        return await _rendered_anew(run, kind, layout, desk)
+    key = (run["id"], last, kind, layout)
+    known = _renders.get(key)
+    if known is None or not await exports(desk.blobs).holds(known.sha256):
+        known = _renders[key] = await _rendered_anew(run, kind, layout, desk)
+    return known
+
+
+async def _last_event(run: RowMapping, desk: Desk) -> int | None:
+    """The sequence of a run's last event; None while it goes on, or a read model lags behind."""
+    if _goes_on(run):
+        return None
+    (subject,) = subjects_of(run["workspace"], run["id"])
+    last = await desk.store.last_sequence(RunEvent.stream, subject)
+    async with desk.reading() as connection:
+        for schema, projection in (("run_scheduler", "runs"), ("grader", "grades")):
+            if await run_queries.checkpoint(connection, schema, projection) < last:
+                return None
+    return last
+
+
+async def _rendered_anew(
+    run: RowMapping, kind: DownloadType, layout: Layout, desk: Desk
+) -> RunFile:
     kept, media_type = await _render(run, kind, layout, desk)
     return RunFile(
         path=path_of(kind, layout),

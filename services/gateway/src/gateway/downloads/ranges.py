@@ -3,15 +3,24 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
-from assay_contracts.problems import ProblemCode
+from assay_contracts.problems import Problem, ProblemCode
 from assay_kernel.blobs import BlobStore
 from gateway.downloads.names import attachment
 from gateway.problems import ProblemError
 
 _ONE_RANGE = re.compile(r"bytes=\s*(\d{0,19})-(\d{0,19})\s*", re.IGNORECASE)
+
+BYTES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {}}},
+    206: {"description": "The range that was asked for"},
+    304: {"description": "The file is the one that `If-None-Match` names"},
+    416: {"model": Problem, "description": "The range begins behind the end of the file"},
+}
+"""The answers of a route that serves a file, beside those of every route."""
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,9 @@ async def wanted_events(
             row = await find_benchmark(connection, asking.workspace, benchmark)
         wanted.benchmark = row["id"]
         wanted.streams = [name for name in streams if name != AUDIT]
+        if not wanted.streams:
+            message = "leave out `audit` alone: its events belong to no benchmark"
+            raise invalid([ConfigIssue(key="stream", message=message)])
     return wanted
 
 
@@ -125,7 +128,7 @@ async def events(
     begin at the beginning. A stream that an id does not name begins at its beginning.
     """
     live: Live = request.app.state.live
-    position = _position(wanted, after, last_event_id)
+    position = await _position(wanted, desk, after, last_event_id)
     is_live = EVENT_STREAM in request.headers.get("accept", "")
     if is_live and position is None and wanted.benchmark is not None:
         position = await _ends(desk, wanted)
@@ -155,12 +158,18 @@ def _followed(
     return EventStream(steps, str)
 
 
-def _position(wanted: Wanted, after: str | None, last_event_id: str | None) -> Position | None:
-    if last_event_id is not None:
-        return Position.read(last_event_id, wanted.streams, "Last-Event-ID")
-    if after is not None:
-        return Position.read(after, wanted.streams, "after")
-    return None
+async def _position(
+    wanted: Wanted, desk: Desk, after: str | None, last_event_id: str | None
+) -> Position | None:
+    """Where the request goes on; an id of another installation would wait for events in vain."""
+    key = "after" if last_event_id is None else "Last-Event-ID"
+    text = after if last_event_id is None else last_event_id
+    if text is None:
+        return None
+    position, ends = Position.read(text, wanted.streams, key), await _ends(desk, wanted)
+    if any(position[stream] > ends[stream] for stream in wanted.streams):
+        raise invalid([ConfigIssue(key=key, message=f"is beyond the last event, {ends}")])
+    return position
 
 
 async def _ends(desk: Desk, wanted: Wanted) -> Position:
@@ -174,7 +183,6 @@ async def _learn_runs(desk: Desk, wanted: Wanted, position: Position | None) -> 
     """
     if wanted.benchmark is None or position is None or RUNS not in wanted.streams:
         return
-    reached = min(position[RUNS], await desk.store.last_sequence(RUNS))
-    await desk.seen_by("run_scheduler", "runs", reached)
+    await desk.seen_by("run_scheduler", "runs", position[RUNS])
     async with desk.reading() as connection:
         wanted.known_runs = await runs_on(connection, wanted.workspace, wanted.benchmark)

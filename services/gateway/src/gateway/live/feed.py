@@ -22,7 +22,10 @@ from gateway.live.wanted import AUDIT, BENCHMARKS, RUNS, Wanted
 from gateway.problems import unavailable
 
 CHECK_SECONDS = 5.0
-"""How often it is checked whether one who listens still may, with a sign of life."""
+"""How often it is checked whether one who listens still may."""
+
+SIGN_SECONDS = 15.0
+"""How often one who hears nothing is sent a sign of life."""
 
 _PASSAGE = 500
 
@@ -103,12 +106,13 @@ class Live:
     ) -> AsyncGenerator[Step]:
         """What arrives, with a sign of life where nothing does."""
         clock = asyncio.get_running_loop().time
-        check_at = clock() + CHECK_SECONDS
+        check_at, sign_at = clock() + CHECK_SECONDS, clock() + SIGN_SECONDS
         while True:
             for event in listener.taken():
                 if event.sequence > position[event.stream]:
                     position = position.at(event.stream, event.sequence)
                     if wanted.takes(event):
+                        sign_at = clock() + SIGN_SECONDS
                         yield position, event
             if listener.has_lost:
                 raise unavailable(
@@ -121,7 +125,8 @@ class Live:
             if clock() >= check_at:
                 await _check(still_allowed)
                 check_at = clock() + CHECK_SECONDS
-                if listener.is_empty:
+                if clock() >= sign_at and listener.is_empty:
+                    sign_at = clock() + SIGN_SECONDS
                     position = self._passed_over(wanted, position)
                     yield position, None
 

@@ -15,7 +15,7 @@ import structlog
 
 from assay_kernel.cursor import Cursor
 from assay_kernel.event_store import EventStore
-from gateway.live.told import Told, told
+from gateway.live.told import Told, owner_of, told
 
 MOST_WAITING = 2000
 """Events that one listener may be behind the streams' end."""
@@ -134,9 +134,10 @@ class Tail:
     async def _hand_on(self, cursor: Cursor) -> None:
         while (batch := await _unless(self._closing, cursor.batch(_BATCH))) is not None:
             for message in batch:
-                event = told(message)
-                for listener in self._listeners.get(event.workspace, ()):
-                    listener.offer(event)
+                if listeners := self._listeners.get(owner_of(message)):
+                    event = told(message)
+                    for listener in listeners:
+                        listener.offer(event)
                 self.position = message.sequence
 
     def _end_all(self) -> None:

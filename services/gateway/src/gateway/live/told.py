@@ -30,6 +30,11 @@ class Told:
     text: str
 
 
+def owner_of(message: StoredMessage) -> str:
+    """The workspace that a message is of, without reading more of it."""
+    return message.subject.split(".", 2)[1]
+
+
 def told(message: StoredMessage) -> Told:
     """What is told of a stored message."""
     parts = message.subject.split(".")
@@ -39,7 +44,7 @@ def told(message: StoredMessage) -> Told:
         stream=message.stream,
         subject=message.subject,
         sequence=message.sequence,
-        workspace=parts[1],
+        workspace=owner_of(message),
         about=parts[2] if len(parts) > 2 else "",
         kind=parts[-1],
         stored_at=message.stored_at,

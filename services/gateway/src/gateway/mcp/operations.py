@@ -57,17 +57,19 @@ class Operation:
             arguments[name] = _described(name, schema)
             if is_required:
                 required.append(name)
-        schema = {
+        whole = {
             "type": "object",
             "properties": arguments,
             "required": required,
             "additionalProperties": False,
         }
         return cls(
-            method,
-            path,
-            *(frozenset(places[place]) for place in ("path", "query", "body")),
-            schema=_self_contained(document, schema),
+            method=method,
+            path=path,
+            in_path=frozenset(places["path"]),
+            in_query=frozenset(places["query"]),
+            in_body=frozenset(places["body"]),
+            schema=_self_contained(document, whole),
         )
 
     def call(self, arguments: Mapping[str, Any]) -> Call:

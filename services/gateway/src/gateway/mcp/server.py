@@ -82,7 +82,9 @@ class Toolbox:
             call = operation.call(params.arguments or {})
         except WrongArgumentsError as error:
             return _refusal(str(error))
-        asking: Request = context.request
+        asking = context.request
+        if not isinstance(asking, Request):
+            raise TypeError("a tool call arrived without its HTTP request")
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(self._app, raise_app_exceptions=False),
             base_url=str(asking.base_url),

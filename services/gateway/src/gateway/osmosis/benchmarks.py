@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from assay_contracts.http import BenchmarkDetail, BenchmarkEntry, Standing, TaskRow
 from gateway import benchmarks
@@ -28,10 +28,10 @@ async def list_all(
 
 
 @router.get("/{ref:path}")
-async def show(ref: str, asking: Reading, desk: DeskNow) -> wire.ShownBenchmark:
+async def show(ref: str, request: Request, asking: Reading, desk: DeskNow) -> wire.ShownBenchmark:
     """`osmosis benchmark info`."""
     detail = await benchmarks.show(ref, asking, desk)
-    board = await benchmarks.leaderboard(str(detail.id), asking, desk)
+    board = await benchmarks.leaderboard(str(detail.id), request, asking, desk)
     people = await _adders([detail], desk)
     return wire.ShownBenchmark(
         benchmark=_detail(detail, people), leaderboard=[_standing(one) for one in board.standings]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.http import CreatedToken, CreateToken, Page, TokenEntry
@@ -15,6 +15,7 @@ from assay_contracts.identity import Permission
 from assay_contracts.problems import ProblemCode
 from gateway.access import Administering, Operating, Somebody, SomebodyNow
 from gateway.desk import DeskNow
+from gateway.idempotency import answer_not_kept
 from gateway.paging import Limit, Offset, page
 from gateway.people import queries
 from gateway.people.credentials import hashed, new_token
@@ -58,7 +59,9 @@ async def list_of_user(
     return page(items, total, offset)
 
 
-@router.post("/tokens", status_code=201, summary="Create a token")
+@router.post(
+    "/tokens", status_code=201, summary="Create a token", dependencies=[Depends(answer_not_kept)]
+)
 async def create(body: CreateToken, asking: SomebodyNow, desk: DeskNow) -> CreatedToken:
     """For yourself. The token is told now and never again; only its hash is kept."""
     wanted = _narrowed(body, asking.identity)

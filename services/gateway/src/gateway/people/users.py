@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,6 +19,7 @@ from assay_contracts.http import (
 from assay_contracts.run_config import ConfigIssue
 from gateway.access import ADMIN, Operating
 from gateway.desk import DeskNow
+from gateway.idempotency import answer_not_kept
 from gateway.paging import Limit, Offset, page
 from gateway.people import queries
 from gateway.people.addresses import PublicAddress
@@ -38,7 +39,7 @@ async def list_all(
     return page(items, total, offset)
 
 
-@router.post("", status_code=201, summary="Create a user")
+@router.post("", status_code=201, summary="Create a user", dependencies=[Depends(answer_not_kept)])
 async def create(
     body: CreateUser, asking: Operating, desk: DeskNow, address: PublicAddress
 ) -> CreatedUser:
@@ -103,7 +104,12 @@ async def change(name: str, body: ChangeUser, asking: Operating, desk: DeskNow) 
     return queries.user_entry(row)
 
 
-@router.post("/{name}/invitation", status_code=201, summary="Invite a user again")
+@router.post(
+    "/{name}/invitation",
+    status_code=201,
+    summary="Invite a user again",
+    dependencies=[Depends(answer_not_kept)],
+)
 async def invite(name: str, asking: Operating, desk: DeskNow, address: PublicAddress) -> Invitation:
     """A new code with which the user sets a password; earlier ones are void."""
     async with desk.acting() as connection:

@@ -19,6 +19,7 @@ from assay_contracts.events import decode_event
 from assay_contracts.http import LogLine, StoredEvent
 from assay_contracts.identifiers import Slot
 from assay_contracts.run_events import (
+    AttemptEvent,
     AttemptRetried,
     AttemptStarted,
     ResultGraded,
@@ -104,8 +105,8 @@ def _happened(event: Event) -> str:
             return f"{_part(resumed.agent)}: {resumed.reason} ({event.actor})"
         case RunReopened(data=reopened):
             return f"{values.plural(len(reopened.slots), 'slot')}: {reopened.reason}"
-        case AttemptStarted() | AttemptRetried() | ResultIngested() | ResultGraded():
-            return _happened_to_slot(event)
+        case AttemptEvent():
+            return _happened_to_attempt(event)
         case BenchmarkEvent():
             return _happened_to_benchmark(event)
         case Acted(data=acted):
@@ -114,9 +115,7 @@ def _happened(event: Event) -> str:
             return ""
 
 
-def _happened_to_slot(
-    event: AttemptStarted | AttemptRetried | ResultIngested | ResultGraded,
-) -> str:
+def _happened_to_attempt(event: AttemptEvent) -> str:
     match event:
         case AttemptStarted(data=started):
             place = f"on {started.runner} in {started.environment}"
@@ -132,6 +131,8 @@ def _happened_to_slot(
             reason = f": {graded.reason}" if graded.reason else ""
             outcome = f"{graded.outcome.value}{cause}{reason}"
             return f"{_slot(graded.slot)} try {graded.try_number} {outcome}"
+        case _:
+            return ""
 
 
 def _happened_to_benchmark(event: BenchmarkEvent) -> str:

@@ -21,7 +21,24 @@ class SubmitRun(Request):
     """`POST /api/v1/runs`: the configuration (the TOML as an object), the sandbox environment
     (default: the runner's choice) and the values of `[secrets].required` for this run alone."""
 
-    config: dict[str, Any]
+    config: dict[str, Any] = Field(
+        examples=[
+            {
+                "experiment": {"benchmark": "terminal-bench/terminal-bench-2-1"},
+                "execution": {"attempts_per_task": 3, "max_concurrent_attempts": 4},
+                "agents": [
+                    {
+                        "harness": "codex",
+                        "model": {
+                            "type": "provider",
+                            "model": "openai/gpt-5.2",
+                            "api_key_secret": "OPENAI_API_KEY",
+                        },
+                    }
+                ],
+            }
+        ]
+    )
     environment: str | None = None
     secrets: dict[str, str] = Field(default_factory=dict, repr=False)
 

@@ -1,0 +1,99 @@
+"""How often one may ask, and who is counted with whom."""
+
+import httpx
+import pytest
+
+from assay_contracts.identity import PERMISSIONS, Permission, Role
+from gateway import access
+from gateway.access import Caller
+from gateway.app import build_app
+from gateway.rate_limits import _network
+from gateway.settings import HttpLimits
+
+
+@pytest.fixture
+def limited(stage, monkeypatch):
+    """A client under small limits; the administrator is a member who may not operate."""
+    limits = HttpLimits(rate_limit_caller="5/minute", rate_limit_address="3/minute")
+    app = build_app(stage.desk, stage.app.state.tokens, stage.closing, limits=limits)
+
+    def client(token="nobody", address="192.0.2.1", **headers):
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(app, client=(address, 1)),
+            base_url="http://gateway/api/v1",
+            headers={"Authorization": f"Bearer {token}", **headers},
+        )
+
+    return client
+
+
+@pytest.fixture
+def as_member(monkeypatch):
+    """The administrator's token is a member's, who is called by the workspace."""
+    caller = access.caller
+
+    async def member(request, credentials, x_assay_workspace="default"):
+        found = await caller(request, credentials, x_assay_workspace)
+        permissions = PERMISSIONS[Role.MEMBER]
+        return Caller(f"user-of-{found.workspace}", found.workspace, permissions, found.request_id)
+
+    monkeypatch.setattr(access, "caller", member)
+
+
+async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited, as_member):
+    token = stage.client().headers["Authorization"].removeprefix("Bearer ")
+    async with limited(token) as client, limited(token, "192.0.2.9") as elsewhere:
+        left = []
+        for one in (client, elsewhere, client, elsewhere, client):
+            answer = await one.get("/runs")
+            assert answer.status_code == 200
+            assert answer.headers["RateLimit-Policy"] == '"caller";q=5;w=60'
+            left.append(answer.headers["RateLimit"].split(";")[1])
+        assert left == ["r=4", "r=3", "r=2", "r=1", "r=0"]
+        refused = await client.get("/runs")
+        assert (refused.status_code, refused.json()["code"]) == (429, "RATE_LIMITED")
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+        assert refused.headers["RateLimit"].startswith('"caller";r=0;t=')
+        assert refused.headers["X-Request-ID"]
+        other = await client.get("/runs", headers={"X-Assay-Workspace": "other"})
+        assert other.status_code == 200  # another user's
+        assert (await client.get("http://gateway/healthz")).status_code == 200
+
+
+async def test_who_has_no_valid_token_is_counted_by_address(limited):
+    async with limited("one guess") as client, limited("another guess") as same_place:
+        told = [(await one.get("/runs")).status_code for one in (client, same_place, client)]
+        assert told == [401, 401, 401]
+        refused = await same_place.get("/runs")
+        assert refused.status_code == 429
+        assert refused.headers["RateLimit-Policy"] == '"address";q=3;w=60'
+    async with limited("one guess", address="192.0.2.2") as client:
+        assert (await client.get("/runs")).status_code == 401
+
+
+async def test_operators_and_runners_are_not_limited(stage, limited):
+    admin, runner = (
+        one.headers["Authorization"].removeprefix("Bearer ")
+        for one in (stage.client(), stage.client(token="runner-token-of-this-test"))
+    )
+    assert Permission.OPERATE not in PERMISSIONS[Role.OWNER]
+    async with limited(admin) as operator, limited(runner) as runners:
+        for _ in range(8):
+            answer = await operator.get("/runs")
+            assert (answer.status_code, "RateLimit" in answer.headers) == (200, False)
+            body = {"run": "01890000-0000-7000-8000-000000000001", "names": [], "public_key": ""}
+            claimed = await runners.post("/internal/secrets/claim", json=body)
+            assert claimed.status_code != 429
+
+
+def test_an_ipv6_network_counts_as_one_address():
+    assert _network(("2001:db8::1", 1)) == _network(("2001:db8::ffff", 2)) == "2001:db8::/64"
+    assert _network(("2001:db8:0:1::1", 1)) != _network(("2001:db8::1", 1))
+    assert _network(("192.0.2.1", 1)) == "192.0.2.1"
+    assert _network(None) == "none"
+
+
+@pytest.mark.parametrize("rate", ["", "many", "5 per fortnight"])
+def test_a_rate_that_cannot_be_read_is_told_at_the_start(rate):
+    with pytest.raises(ValueError, match="rate_limit_caller"):
+        HttpLimits(rate_limit_caller=rate)
