@@ -690,7 +690,7 @@ def test_a_month_is_shown_with_what_is_left_and_what_is_not_counted(server, assa
     assert lines[2:] == [
         ["Money", "$100.00", "$61.20", "$20.00", "$18.80"],
         ["Sandbox-hours", "no", "limit", "7.50", "2.00", "–"],
-        ["3", "tries", "reported", "no", "cost,", "and", "none", "is", "counted"],
+        ["Tries", "that", "reported", "no", "cost,", "and", "count", "as", "none:", "3"],
         ["It", "starts", "anew", "on", "2027-01-01", "at", "00:00", "UTC"],
     ]
 
