@@ -40,20 +40,19 @@ class Door:
 def doors(app):
     """Every route of the API with what it asks for."""
     for included in app.routes:
-        for path, route in _within(included):
+        for path, route in _within(included, ""):
             if path.startswith("/api/v1/"):
                 for method in sorted(route.methods):
                     yield _door(method, path, route)
 
 
-def _within(included):
+def _within(included, prefix):
     """The routes of a router with their whole paths: they are looked through where included."""
     if isinstance(included, APIRoute):
-        yield included.path, included
+        yield prefix + included.path, included
     elif hasattr(included, "original_router"):
-        prefix = included.include_context.prefix
         for one in included.original_router.routes:
-            yield prefix + one.path, one
+            yield from _within(one, prefix + included.include_context.prefix)
 
 
 def _door(method, path, route):
