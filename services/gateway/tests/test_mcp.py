@@ -59,7 +59,7 @@ async def test_the_tools_are_listed_with_what_they_do_and_take(agent):
         tool = tools[curated.name]
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         hints = tool.annotations
-        assert hints.read_only_hint == (curated.method == "get")
+        assert hints.read_only_hint == (curated.method == "get" or tool.name == "validate_run")
         assert hints.destructive_hint == (curated.effect is Effect.ENDS)
     assert tools["stop_run"].annotations.destructive_hint
     assert tools["show_run"].input_schema["required"] == ["ref"]

@@ -110,6 +110,15 @@ TOOLS: Sequence[CuratedTool] = (
         "listed in the error. Follow it with show_run.",
     ),
     CuratedTool(
+        "validate_run",
+        "Check a run before submitting it",
+        "post",
+        f"{_API}/runs/validate",
+        Effect.READS,
+        "Everything that submit_run would check, with nothing done: every mistake, or how many "
+        "results the run has and, where past runs allow, what it will cost and how long it takes.",
+    ),
+    CuratedTool(
         "list_runs",
         "List runs",
         "get",
@@ -134,6 +143,14 @@ TOOLS: Sequence[CuratedTool] = (
         Effect.READS,
         "The counted result of each agent, task and attempt; filter by agent number, outcome or "
         "cause.",
+    ),
+    CuratedTool(
+        "show_result",
+        "Show a result",
+        "get",
+        f"{_RUN}/results/{{slot_id}}",
+        Effect.READS,
+        "One result with all its tries, verdict, durations and usage; slot_id is of list_results.",
     ),
     CuratedTool(
         "list_artifacts",
