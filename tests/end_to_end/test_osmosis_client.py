@@ -45,6 +45,12 @@ async def test_a_person_of_osmosis_is_at_home(platform, osmosis):
     assert shown["benchmark_run"]["status"] == "finished"
     assert shown["totals"]["passed"] == 2
     assert shown["configuration"]["resolved_secret_scopes"] == {"UNUSED_KEY": "user"}
+    logs = await cli.json("benchmark", "runs", "logs", name, "--limit", "2")
+    assert logs["items"][-1]["step"] == "finished"
+    cursor = logs["next_cursor"]
+    older = await cli.json("benchmark", "runs", "logs", name, "--cursor", cursor)
+    assert older["items"][0]["step"] == "submitted"
+    assert older["next_cursor"] is None
     done = await cli.json("benchmark", "runs", "download", name, "--type", "all")
     assert done["status"] == "success"
     folder = Path(done["resource"]["output_path"])

@@ -448,6 +448,20 @@ async def test_a_viewer_reads_and_changes_nothing(stage):
             assert "`run`" in refused(answer, 403, "FORBIDDEN")["error"]
 
 
+async def test_secrets_of_the_workspace_are_kept_by_its_admins_alone(stage):
+    shared = {"name": "A_KEY", "scope": "workspace"}
+    for role, allowed in (("member", False), ("admin", True)):
+        await stage.person(role, default=role)
+        async with osmosis(stage, token=await stage.token_of(role)) as client:
+            kept = await client.post("/environment-secrets", json=shared | {"value": "v"})
+            dropped = await client.request("DELETE", "/environment-secrets", json=shared)
+        if allowed:
+            assert (kept.status_code, dropped.status_code) == (200, 204)
+            continue
+        for answer in (kept, dropped):
+            assert "`secrets`" in refused(answer, 403, "FORBIDDEN")["error"]
+
+
 async def test_a_device_is_let_in_once_and_its_token_can_be_revoked(stage, http):
     await stage.person("ada", default="member")
     async with osmosis(stage, token=None, headers={}) as device:
