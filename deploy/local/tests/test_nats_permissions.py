@@ -39,6 +39,7 @@ MAY_TELL = {
     f"{RUN}.lifecycle.finished": {"run-scheduler"},
     f"{RUN}.lifecycle.failed": {"run-scheduler"},
     f"{RUN}.lifecycle.reopened": {"gateway"},
+    f"{RUN}.lifecycle.deleted": {"gateway"},
     f"{RUN}.lifecycle.paused": {"gateway", "run-scheduler"},
     f"{RUN}.lifecycle.resumed": {"gateway", "run-scheduler"},
     f"{RUN}.lifecycle.invented": set(),

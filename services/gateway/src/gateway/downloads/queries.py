@@ -6,11 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import BigInteger, RowMapping, Subquery, and_, cast, func, select
-from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.http import DownloadTotals
-from gateway.read_models import tasks, tries
+from gateway.read_models import results, tasks, tries
 
 _BATCH_ROWS = 1_000
 
@@ -25,19 +24,9 @@ class SlotArtifacts:
 
 
 def _shown(run: UUID) -> Subquery:
-    """The counted try of each slot, or its latest where none is counted."""
-    return (
-        select(tries)
-        .where(tries.c.run == run)
-        .ext(distinct_on(tries.c.slot))
-        .order_by(
-            tries.c.slot,
-            tries.c.counted.desc(),
-            tries.c.try_number.desc(),
-            tries.c.delivery.desc(),
-        )
-        .subquery()
-    )
+    """The try that stands for each slot, as the grader's results name it."""
+    same = [results.c[name] == tries.c[name] for name in ("slot", "try_number", "delivery")]
+    return select(tries).join(results, and_(*same)).where(results.c.run == run).subquery()
 
 
 async def result_batches(
