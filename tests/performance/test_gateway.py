@@ -39,6 +39,13 @@ _MORE_ATTEMPTS = text(
     "jsonb_build_object('slot', gen_random_uuid(), 'attempt', more)) AS t "
     "FROM grader.tries, generate_series(2, :attempts) AS more WHERE run = :run) AS made"
 )
+_THEIR_RESULTS = text(
+    "INSERT INTO grader.results SELECT (t).* FROM (SELECT jsonb_populate_record(results, "
+    "jsonb_build_object('slot', tries.slot, 'attempt', tries.attempt)) AS t "
+    "FROM grader.results JOIN grader.tries USING (run, agent, task) "
+    "WHERE run = :run AND tries.attempt > 1) AS made"
+)
+_THEIR_NUMBER = text("UPDATE grader.agent_metrics SET slots = slots * :attempts WHERE run = :run")
 
 
 @pytest.fixture
@@ -77,7 +84,8 @@ async def ranked(door):
             await asyncio.sleep(0.1)
     engine = open_database(door.services[0].settings.database_url, "bench")
     async with engine.begin() as connection:
-        await connection.execute(_MORE_ATTEMPTS, {"attempts": ATTEMPTS, "run": run})
+        for statement in (_MORE_ATTEMPTS, _THEIR_RESULTS, _THEIR_NUMBER):
+            await connection.execute(statement, {"attempts": ATTEMPTS, "run": run})
     await engine.dispose()
     return benchmark, run
 

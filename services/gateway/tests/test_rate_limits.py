@@ -7,7 +7,7 @@ from assay_contracts.identity import PERMISSIONS, Permission, Role
 from gateway import access
 from gateway.access import Caller
 from gateway.app import build_app
-from gateway.rate_limits import _network
+from gateway.rate_limits import network_of
 from gateway.settings import HttpLimits
 
 
@@ -87,10 +87,10 @@ async def test_operators_and_runners_are_not_limited(stage, limited):
 
 
 def test_an_ipv6_network_counts_as_one_address():
-    assert _network(("2001:db8::1", 1)) == _network(("2001:db8::ffff", 2)) == "2001:db8::/64"
-    assert _network(("2001:db8:0:1::1", 1)) != _network(("2001:db8::1", 1))
-    assert _network(("192.0.2.1", 1)) == "192.0.2.1"
-    assert _network(None) == "none"
+    assert network_of(("2001:db8::1", 1)) == network_of(("2001:db8::ffff", 2)) == "2001:db8::/64"
+    assert network_of(("2001:db8:0:1::1", 1)) != network_of(("2001:db8::1", 1))
+    assert network_of(("192.0.2.1", 1)) == "192.0.2.1"
+    assert network_of(None) == "none"
 
 
 @pytest.mark.parametrize("rate", ["", "many", "5 per fortnight"])
