@@ -43,11 +43,12 @@ chaos: export ASSAY_CHAOS_SEEDS ?= 20
 chaos: | venv ## disturb long runs in every way, with many seeds; takes an hour
 	$(call pytest_with_engine,tests/chaos -q $(PYTEST_ARGS))
 
-check: | venv ## format, lint, types and import contracts
+check: | venv ## format, lint, types, import contracts and known faults of dependencies
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	MYPYPATH=$(subst $(space),:,$(strip $(sources))) $(bin)/mypy $(sources)
 	$(bin)/lint-imports
+	$(bin)/python deploy/audit.py
 
 bench: | venv ## run the performance tests and print what they measured
 	$(call pytest_with_engine,tests/performance -q -s --disable-warnings)
