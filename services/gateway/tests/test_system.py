@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
+import assay_contracts.http
 from assay_contracts.commands import SERVICES, replay_subject, status_subject
 from assay_contracts.http import ReplayReport, ServiceStatus, SystemStatus
 from assay_contracts.problems import Problem
@@ -226,3 +227,25 @@ def test_settings_come_from_variables_and_print_no_secret(monkeypatch):
     settings = GatewaySettings()
     assert (settings.http_host, settings.http_port) == ("127.0.0.1", 8401)
     assert "hush" not in repr(settings) + str(settings.model_dump(mode="json"))
+
+
+async def test_every_request_body_is_described_with_an_example_that_is_right(stage):
+    document = stage.app.openapi()
+    assert document["openapi"].startswith("3.1")
+    missing = []
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            body = operation.get("requestBody")
+            if body is None:
+                continue
+            schema = body["content"]["application/json"]["schema"]
+            one = next((part for part in schema.get("anyOf", [schema]) if "$ref" in part), schema)
+            name = one["$ref"].rpartition("/")[2]
+            examples = document["components"]["schemas"][name].get("examples")
+            if not examples:
+                missing.append(f"{method} {path}: {name}")
+                continue
+            shape = getattr(assay_contracts.http, name)
+            for example in examples:
+                shape.model_validate(example)
+    assert missing == []

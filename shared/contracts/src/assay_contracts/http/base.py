@@ -1,5 +1,7 @@
 """What every request and every answer derives from, and a page of a list."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -13,6 +15,11 @@ class Request(BaseModel):
     """Base of every request body: an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def with_example(**fields: Any) -> ConfigDict:
+    """The settings of a request body with an example, which the API's description shows."""
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": [fields]})
 
 
 class Page[Item](Resource):

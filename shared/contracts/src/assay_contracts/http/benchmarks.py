@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 from assay_contracts.values import (
     BenchmarkRules,
     BenchmarkSource,
@@ -19,6 +19,11 @@ from assay_contracts.values import (
 
 class AddBenchmark(Request):
     """`POST /api/v1/benchmarks`: a name of its own (default: the source's) and a source."""
+
+    model_config = with_example(
+        source={"kind": "registry", "dataset": "terminal-bench/terminal-bench-2-1"},
+        name="terminal-bench",
+    )
 
     source: BenchmarkSource
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None

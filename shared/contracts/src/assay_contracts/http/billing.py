@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 from assay_contracts.values import Money
 
 Hours = Money
@@ -76,9 +76,7 @@ class Billing(Resource):
 class SetBilling(Request):
     """`PUT /api/v1/billing`: both limits of a calendar month (UTC); null is no limit."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"usd": 100.0, "sandbox_hours": None}]}
-    )
+    model_config = with_example(usd=100.0, sandbox_hours=200.0)
 
     usd: Money | None
     sandbox_hours: Hours | None

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 from assay_contracts.values import RunStatus
 
 MOST_URLS = 500
@@ -76,6 +76,8 @@ class WantedFile(Request):
 
 class MakeDownloadUrls(Request):
     """`POST /api/v1/runs/{run}/downloads/urls`: the files that addresses are wanted for."""
+
+    model_config = with_example(items=[{"path": "results.csv"}])
 
     items: list[WantedFile] = Field(min_length=1, max_length=MOST_URLS)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 from assay_contracts.run_config import Tasks
 from assay_contracts.run_events import Durations, ExceptionSummary, Usage
 from assay_contracts.values import Finite, ImportSource, Seconds
@@ -21,6 +21,13 @@ class ImportRun(Request):
     run. Its results follow with `POST /api/v1/runs/{run}/results`; it is finished when each slot
     has one.
     """
+
+    model_config = with_example(
+        benchmark="my-set",
+        agents=[{"harness": "codex", "model": "openai/gpt-5.2"}],
+        attempts_per_task=1,
+        source={"kind": "table", "digest": "ab" * 32},
+    )
 
     benchmark: str
     tasks: Tasks = Field(default_factory=Tasks)
@@ -60,6 +67,19 @@ class ImportedResult(Request):
 
 class ImportResults(Request):
     """`POST /api/v1/runs/{run}/results`: some results of an imported run, in any order."""
+
+    model_config = with_example(
+        results=[
+            {
+                "agent": 0,
+                "task": "org/fix-git",
+                "attempt": 1,
+                "rewards": {"reward": 1.0},
+                "reward_valid": True,
+                "seconds": 81.5,
+            }
+        ]
+    )
 
     results: list[ImportedResult] = Field(min_length=1, max_length=1000)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import EmailStr, Field, StringConstraints
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 from assay_contracts.identifiers import WorkspaceSlug
 from assay_contracts.identity import Permission, Role
 
@@ -30,6 +30,8 @@ class WorkspaceEntry(Resource):
 class CreateWorkspace(Request):
     """`POST /api/v1/workspaces`; who creates it owns it, or `owner` does."""
 
+    model_config = with_example(name="lab", owner="ada", repository="acme/agents")
+
     name: WorkspaceSlug
     owner: UserName | None = None
     repository: Repository | None = None
@@ -37,6 +39,8 @@ class CreateWorkspace(Request):
 
 class ChangeWorkspace(Request):
     """`PATCH /api/v1/workspaces/{name}`: connect it to a repository, or to none."""
+
+    model_config = with_example(repository="acme/agents")
 
     repository: Repository | None
 
@@ -53,6 +57,8 @@ class MemberEntry(Resource):
 
 class SetMember(Request):
     """`PUT /api/v1/workspaces/{name}/members/{user}`."""
+
+    model_config = with_example(role="admin")
 
     role: Role
 
@@ -73,6 +79,8 @@ class UserEntry(Resource):
 class CreateUser(Request):
     """`POST /api/v1/users`; a member of `workspace` at once where one is named."""
 
+    model_config = with_example(name="ada", email="ada@example.org", workspace="lab", role="member")
+
     name: UserName
     email: EmailStr
     display_name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -83,6 +91,8 @@ class CreateUser(Request):
 
 class ChangeUser(Request):
     """`PATCH /api/v1/users/{name}`: what is left out stays."""
+
+    model_config = with_example(disabled=True)
 
     email: EmailStr | None = None
     display_name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -108,12 +118,19 @@ class CreatedUser(UserEntry):
 class AcceptInvitation(Request):
     """`POST /api/v1/session/invitation`: set a password with an invitation's code, and sign in."""
 
+    model_config = with_example(
+        code="the code that was passed on",
+        password="a long passphrase",  # noqa: S106  an example
+    )
+
     code: Annotated[str, Field(max_length=200, repr=False)]
     password: Password = Field(repr=False)
 
 
 class ChangePassword(Request):
     """`PUT /api/v1/session/password`; it ends every other session of the user."""
+
+    model_config = with_example(current="the old passphrase", new="a longer passphrase")
 
     current: Annotated[str, Field(max_length=200, repr=False)]
     new: Password = Field(repr=False)
@@ -156,6 +173,10 @@ class CreateToken(Request):
     No token can do more, or live longer, than the one that it is created with.
     """
 
+    model_config = with_example(
+        name="ci", scopes=["read", "run"], workspace="lab", expires_in_days=30
+    )
+
     name: Annotated[str, Field(min_length=1, max_length=100)]
     workspace: WorkspaceSlug | None = None
     scopes: Annotated[list[Permission], Field(min_length=1)] | None = None
@@ -171,6 +192,11 @@ class CreatedToken(TokenEntry):
 class SignIn(Request):
     """`POST /api/v1/session`: by user (name or e-mail address) and password, or by a token."""
 
+    model_config = with_example(
+        user="ada",
+        password="a long passphrase",  # noqa: S106  an example
+    )
+
     user: Annotated[str, Field(max_length=320)] | None = None
     password: Annotated[str, Field(max_length=200)] | None = Field(default=None, repr=False)
     token: Annotated[str, Field(max_length=200)] | None = Field(default=None, repr=False)
@@ -178,6 +204,8 @@ class SignIn(Request):
 
 class StartDeviceLogin(Request):
     """`POST /api/v1/device`: a device that has no browser asks to be signed in (RFC 8628)."""
+
+    model_config = with_example(device_name="laptop")
 
     device_name: Annotated[str, Field(min_length=1, max_length=200)] = "a device"
 
@@ -196,6 +224,8 @@ class DeviceLogin(Resource):
 class PollDevice(Request):
     """`POST /api/v1/device/token`."""
 
+    model_config = with_example(device_code="what the device was told")
+
     device_code: Annotated[str, Field(max_length=200)] = Field(repr=False)
 
 
@@ -209,6 +239,8 @@ class PendingDevice(Resource):
 
 class DecideDevice(Request):
     """`POST /api/v1/device/decision`: let the device with this code in, or not."""
+
+    model_config = with_example(user_code="BCDF-GHJK", approve=True)
 
     user_code: Annotated[str, Field(max_length=20)]
     approve: bool

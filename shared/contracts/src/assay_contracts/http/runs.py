@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 from assay_contracts.http.measures import AgentMeasures
 from assay_contracts.run_events import Durations, JudgeRecord, Usage
 from assay_contracts.values import CauseClass, ImportSource, Outcome, RunStatus, Selection
@@ -20,6 +20,24 @@ SortOrder = Literal["asc", "desc"]
 class SubmitRun(Request):
     """`POST /api/v1/runs`: the configuration (the TOML as an object), the sandbox environment
     (default: the runner's choice) and the values of `[secrets].required` for this run alone."""
+
+    model_config = with_example(
+        config={
+            "experiment": {"benchmark": "terminal-bench-2-1"},
+            "tasks": {"task_names": ["terminal-bench/git-multibranch"]},
+            "execution": {"attempts_per_task": 3},
+            "agents": [
+                {
+                    "harness": "codex",
+                    "model": {
+                        "type": "provider",
+                        "model": "openai/gpt-5.2",
+                        "api_key_secret": "OPENAI_API_KEY",
+                    },
+                }
+            ],
+        }
+    )
 
     config: dict[str, Any] = Field(
         examples=[
@@ -246,6 +264,8 @@ class ArtifactEntry(Resource):
 class StopRun(Request):
     """`POST /api/v1/runs/{run}/stop`."""
 
+    model_config = with_example(reason="the wrong model")
+
     reason: str = "stopped by a user"
 
 
@@ -253,12 +273,16 @@ class PauseRun(Request):
     """`POST /api/v1/runs/{run}/pause`: an agent (number, `model (harness)`, harness or model), or
     the whole run."""
 
+    model_config = with_example(agent="codex", reason="the provider is busy")
+
     agent: str | None = None
     reason: str = "paused by a user"
 
 
 class ResumeRun(Request):
     """`POST /api/v1/runs/{run}/resume`: an agent, or all that is paused of the run."""
+
+    model_config = with_example(agent="codex", reason="the provider is back")
 
     agent: str | None = None
     reason: str = "resumed by a user"
@@ -270,6 +294,8 @@ class RetryRun(Request):
     All of them, or those of some agents (number, `model (harness)`, harness or model) and tasks.
     `secrets` are values for the names in `secrets.required`: those given before ended with the run.
     """
+
+    model_config = with_example(agents=["codex"], reason="the provider was down")
 
     agents: list[str] = Field(default_factory=list)
     tasks: list[str] = Field(default_factory=list)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 
 
 class SecretEntry(Resource):
@@ -21,6 +21,8 @@ class SecretEntry(Resource):
 
 class SetSecret(Request):
     """`PUT /api/v1/secrets/{name}`."""
+
+    model_config = with_example(value="sk-…", scope="workspace")
 
     value: str = Field(min_length=1, max_length=65536, repr=False)
     scope: Literal["workspace", "user"] = "user"

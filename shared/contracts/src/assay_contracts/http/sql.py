@@ -4,13 +4,18 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 
 SqlParameter = str | int | float | bool | None
 
 
 class SqlQuery(Request):
     """One SELECT, and the values of its parameters `$1`, `$2`, …"""
+
+    model_config = with_example(
+        query="SELECT outcome, count(*) FROM results WHERE run_name = $1 GROUP BY outcome",
+        parameters=["bright-otter"],
+    )
 
     query: Annotated[
         str,

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from assay_contracts.http.base import Request, Resource
+from assay_contracts.http.base import Request, Resource, with_example
 
 
 class ServiceStatus(Resource):
@@ -82,6 +82,8 @@ class ReplayReport(Resource):
 
 class Replay(Request):
     """`POST /api/v1/system/replay`: fold again and compare, or swap in (`verify` false)."""
+
+    model_config = with_example(verify=True, service="grader")
 
     verify: bool = True
     service: str | None = None
