@@ -36,8 +36,10 @@ define pytest_with_engine
 	else exit $$code; fi
 endef
 
+side_by_side := -n auto --maxprocesses 4 --dist loadgroup
+
 test: | venv ## run the tests; those that need Docker run where there is an engine
-	$(call pytest_with_engine,$(PYTEST_ARGS))
+	$(call pytest_with_engine,$(side_by_side) $(PYTEST_ARGS))
 
 chaos: export ASSAY_CHAOS_SEEDS ?= 20
 chaos: | venv ## disturb long runs in every way, with many seeds; takes an hour

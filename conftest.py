@@ -1,6 +1,7 @@
 """What tests of every member share: a real nats-server, PostgreSQL and Osmosis client."""
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -27,6 +28,24 @@ from assay_local.embedded import (
     postgres_program,
     start_program,
 )
+
+ROOT = Path(__file__).parent
+WHOLE_PLATFORM = (Path("tests/end_to_end"), Path("tests/chaos"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side, a file's tests stay with one worker, and so do all that start the platform.
+
+    Those take longest, and begin first.
+    """
+
+    def starts_platform(item: pytest.Item) -> bool:
+        return item.path.parent.relative_to(ROOT) in WHOLE_PLATFORM
+
+    items.sort(key=lambda item: not starts_platform(item))
+    for item in items:
+        group = "platform" if starts_platform(item) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
@@ -114,13 +133,16 @@ def osmosis_programs() -> Path:
     """The programs of an environment of its own in which the real Osmosis client is installed."""
     folder = Path(__file__).parent / ".cache" / OSMOSIS_CLIENT.replace("==", "-")
     programs, stamp = folder / "bin", folder / "installed"
-    if not stamp.exists():
-        for command in (
-            [sys.executable, "-m", "venv", "--clear", str(folder)],
-            [str(programs / "python"), "-m", "pip", "install", "--quiet", OSMOSIS_CLIENT],
-        ):
-            subprocess.run(command, check=True)  # noqa: S603  every word of it stands above
-        stamp.touch()
+    folder.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of workers side by side, one installs
+        if not stamp.exists():
+            for command in (
+                [sys.executable, "-m", "venv", "--clear", str(folder)],
+                [str(programs / "python"), "-m", "pip", "install", "--quiet", OSMOSIS_CLIENT],
+            ):
+                subprocess.run(command, check=True)  # noqa: S603  every word of it stands above
+            stamp.touch()
     return programs
 
 
