@@ -1,7 +1,7 @@
 # Targets that use .venv first bring it up to date (quick when nothing changed). PYTEST_ARGS goes to pytest.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help venv demo up down test chaos check bench lock clean
+.PHONY: help venv demo up down test chaos fuzz check bench lock clean
 
 bin := .venv/bin
 engine := tests/engine/docker-engine
@@ -51,6 +51,10 @@ check: | venv ## format, lint, types, import contracts and known faults of depen
 	MYPYPATH=$(subst $(space),:,$(strip $(sources))) $(bin)/mypy $(sources)
 	$(bin)/lint-imports
 	$(bin)/python deploy/audit.py
+
+fuzz: export ASSAY_FUZZ_EXAMPLES ?= 100
+fuzz: | venv ## ask the HTTP API ten thousand made-up questions; takes some minutes
+	$(bin)/pytest services/gateway/tests/test_fuzz.py -q -s $(PYTEST_ARGS)
 
 bench: | venv ## run the performance tests and print what they measured
 	$(call pytest_with_engine,tests/performance -q -s --disable-warnings)
