@@ -183,7 +183,7 @@ async def decide_on(
 async def _waiting(connection: Any, user_code: str) -> Any:
     found = await queries.waiting_device(connection, as_user_code(user_code), datetime.now(UTC))
     if found is None:
-        raise not_found("no device shows this code (any more)")
+        raise not_found("no device shows this code (any more); begin again on the device")
     return found
 
 

@@ -135,7 +135,11 @@ async def _proven(body: SignIn, request: Request, desk: Desk) -> str:
         row = await queries.find_sign_in(connection, body.user)
     if not await is_password(body.password, None if row is None else row["password"]) or not row:
         attempts.failed(body.user, network)
-        raise ProblemError(ProblemCode.AUTH_REQUIRED, 401, "the user or the password is not right")
+        raise ProblemError(
+            ProblemCode.AUTH_REQUIRED,
+            401,
+            "the user or the password is not right; after ten failures one has to wait",
+        )
     return str(row["name"])
 
 

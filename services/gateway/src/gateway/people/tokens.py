@@ -86,7 +86,10 @@ async def revoke(token: UUID, asking: SomebodyNow, desk: DeskNow) -> None:
     async with desk.acting() as connection:
         row = await queries.find_token(connection, token)
         if row is None or not _may_revoke(asking.identity, row):
-            raise not_found("there is no token with this id that you could revoke")
+            raise not_found(
+                "there is no token with this id that you could revoke; `assay token list` shows "
+                "yours"
+            )
         await queries.revoke_token(connection, token, datetime.now(UTC))
         await desk.audit.tell(
             connection,
