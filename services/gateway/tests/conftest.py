@@ -11,7 +11,7 @@ import httpx
 import psycopg
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import gateway.tables
@@ -116,8 +116,8 @@ class Stage:
         self.engine: AsyncEngine = open_database(settings.database_url, "stage")
         self.reader = open_reader(settings.database_url, "stage")
         self.blobs = BlobStore(settings.blob_url)
-        for name, text in (("admin", ADMIN), ("runner", RUNNER), ("master", "m" * 40)):
-            (files / name).write_text(text)
+        for name, content in (("admin", ADMIN), ("runner", RUNNER), ("master", "m" * 40)):
+            (files / name).write_text(content)
         self.vault = Vault(self.engine, KeySource(files / "master"))
         self.outbox = Outbox(gateway.tables.kernel.outbox, self.engine, store)
         audit = Audit(self.outbox)
@@ -190,6 +190,13 @@ class Stage:
             while await self.store.last_sequence("AUDIT") < acts:
                 await asyncio.sleep(0.01)
         await self.caught_up()
+
+    async def somebody_waits(self) -> None:
+        """Wait until a session of the database waits for another one's transaction."""
+        blocked = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = :kind")
+        async with asyncio.timeout(20), self.engine.connect() as connection:
+            while not await connection.scalar(blocked, {"kind": "transactionid"}):
+                await asyncio.sleep(0.01)
 
     def follow(self) -> None:
         """Let every read model follow its stream from now on."""

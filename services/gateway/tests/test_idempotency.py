@@ -290,3 +290,13 @@ async def test_an_answer_is_not_given_again_to_who_may_do_less_by_now(stage):
     assert await keys.begin(may_run) == Answered(201, "application/json", b"{}")
     may_read = Asked("default", "eve", "k", b"content", ["read"])
     assert await keys.begin(may_read) == Begun(begun.id, repeated=True)
+
+
+async def test_what_signs_a_device_in_is_not_kept(stage, http):
+    login = (await http.post("/device", json={}, headers=KEY)).json()
+    decision = {"user_code": login["user_code"], "approve": True}
+    assert (await http.post("/device/decision", json=decision)).status_code == 200
+    asked = {"device_code": login["device_code"]}
+    token = await http.post("/device/token", json=asked, headers={KEY_NAME: "second"})
+    assert token.json()["token"].startswith("assay_")
+    assert [row.body for row in await records(stage)] == [None, None]

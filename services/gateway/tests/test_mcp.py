@@ -167,3 +167,11 @@ async def test_a_value_stays_one_segment_of_the_address(stage):
         stop.call({})
     with pytest.raises(LookupError):
         Operation.of(document, "get", "/api/v1/nothing")
+
+
+async def test_a_name_that_leads_to_a_file_is_refused(stage, agent):
+    await stage.add_benchmark()
+    run = await stage.submit()
+    async with agent() as session:
+        said = await refused(session, "show_run", ref=f"{run['name']}/export")
+    assert "no answer of a tool" in said

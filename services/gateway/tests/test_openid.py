@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import time
+from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI, Form, Request
 from joserfc import jwt
 from joserfc.jwk import RSAKey
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from starlette.responses import JSONResponse, RedirectResponse
 
 from assay_contracts.identity import Role
@@ -217,3 +218,32 @@ async def test_a_provider_that_is_away_is_said_to_be(stage, provider, tmp_path):
         answer = await browser.get("/sign-in/openid")
         assert answer.status_code == 503
         assert "does not answer" in answer.text
+
+
+async def test_two_new_users_of_one_name_at_once_are_not_taken_for_each_other(
+    stage, provider, tmp_path
+):
+    async with browser_of(stage, provider, tmp_path) as browser:
+        async with stage.engine.begin() as first:
+            await first.execute(
+                insert(users).values(
+                    name="ada",
+                    email="ada@elsewhere.example",
+                    display_name="another Ada",
+                    operator=False,
+                    issuer=provider.issuer,
+                    subject="41",
+                    created_at=datetime.now(UTC),
+                    created_by="Example",
+                )
+            )
+            second = asyncio.create_task(sign_in(browser))
+            await stage.somebody_waits()
+        assert (await second).status_code == 401
+        assert "assay-session" not in browser.cookies
+        answer = await sign_in(browser)
+        assert answer.status_code == 303
+        assert "Hello, ada-2" in (await browser.get("/")).text
+    async with stage.engine.connect() as connection:
+        known = await connection.execute(select(users.c.name, users.c.subject))
+        assert dict(tuple(row) for row in known) == {"admin": None, "ada": "41", "ada-2": "42"}

@@ -539,7 +539,8 @@ async def test_the_outputs_of_a_run_are_listed_and_served_to_the_byte(stage, cli
 async def test_without_a_good_token_nothing_is_told(stage, token, code):
     async with osmosis(stage, token=token) as client:
         for path in ("/verify", "/workspaces", "/benchmarks", "/benchmark-runs/x"):
-            refused(await client.get(path), 401, code)
+            told = refused(await client.get(path), 401, code)
+            assert told["error"] == "a valid token is needed; sign in with: osmosis auth login"
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,16 @@ async def test_a_device_is_let_in_on_its_page(stage, ada):
 
 @pytest.mark.parametrize(
     "address",
-    ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:1", "evil", ""],
+    [
+        "https://evil.example",
+        "//evil.example",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "//[",
+        "javascript:1",
+        "evil",
+        "",
+    ],
 )
 def test_nobody_is_sent_on_to_another_site(address):
     assert local(address) == "/"

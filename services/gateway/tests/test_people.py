@@ -1,5 +1,6 @@
 """Users, workspaces and tokens: who gets in, how far, and what is told of it."""
 
+import asyncio
 from datetime import timedelta
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from sqlalchemy import select, update
 from assay_contracts.http import AuditPage, CreatedToken, CreatedUser, Page, TokenEntry, Whoami
 from assay_contracts.identity import Role
 from gateway.people.credentials import hashed
-from gateway.tables import invitations, sessions, tokens, users
+from gateway.tables import invitations, sessions, tokens, users, workspaces
 
 
 async def code_of(answer):
@@ -250,3 +251,45 @@ async def test_the_audit_is_for_admins(stage, role):
     await stage.person("ada", default=role)
     async with stage.client(await stage.token_of("ada")) as ada:
         assert await code_of(await ada.get("/audit")) == (403, "FORBIDDEN")
+
+
+async def test_a_token_that_is_cut_to_less_revokes_itself_alone(stage):
+    await stage.person("ada", default="owner", other="member")
+    async with stage.client(await stage.token_of("ada")) as ada:
+        whole = (await ada.post("/tokens", json={"name": "whole"})).json()
+        for body in ({"scopes": ["read"]}, {"workspace": "other"}):
+            cut = (await ada.post("/tokens", json={"name": "ci"} | body)).json()
+            async with stage.client(cut["token"], workspace=None) as ci:
+                answer = await ci.delete(f"/tokens/{whole['id']}")
+                assert await code_of(answer) == (404, "NOT_FOUND"), body
+                assert (await ci.delete(f"/tokens/{cut['id']}")).status_code == 204
+        assert (await ada.delete(f"/tokens/{whole['id']}")).status_code == 204
+
+
+async def test_a_token_without_the_scope_takes_nobody_out_of_a_workspace(stage):
+    await stage.person("ada", default="member")
+    async with stage.client(await stage.token_of("ada", scopes=["read"])) as cut:
+        answer = await cut.delete("/workspaces/default/members/ada")
+        assert await code_of(answer) == (403, "FORBIDDEN")
+    async with stage.client(await stage.token_of("ada")) as ada:
+        assert (await ada.delete("/workspaces/default/members/ada")).status_code == 204
+
+
+async def test_a_repository_belongs_to_one_workspace_in_any_case(stage, http):
+    lab = {"name": "lab", "repository": "Team/Tasks"}
+    assert (await http.post("/workspaces", json=lab)).status_code == 201
+    same = {"name": "lab-2", "repository": "team/tasks"}
+    assert await code_of(await http.post("/workspaces", json=same)) == (409, "CONFLICT")
+    answer = await http.patch("/workspaces/other", json={"repository": "TEAM/tasks"})
+    assert await code_of(answer) == (409, "CONFLICT")
+
+
+async def test_two_workspaces_connected_at_once_are_told_apart(stage, http):
+    async with stage.engine.begin() as first:
+        await first.execute(
+            update(workspaces).where(workspaces.c.name == "other").values(repository="team/tasks")
+        )
+        body = {"repository": "team/tasks"}
+        second = asyncio.create_task(http.patch("/workspaces/elsewhere", json=body))
+        await stage.somebody_waits()
+    assert await code_of(await second) == (409, "CONFLICT")

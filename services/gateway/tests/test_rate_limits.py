@@ -4,16 +4,14 @@ import httpx
 import pytest
 
 from assay_contracts.identity import PERMISSIONS, Permission, Role
-from gateway import access
-from gateway.access import Caller
 from gateway.app import build_app
 from gateway.rate_limits import network_of
 from gateway.settings import HttpLimits
 
 
 @pytest.fixture
-def limited(stage, monkeypatch):
-    """A client under small limits; the administrator is a member who may not operate."""
+def limited(stage):
+    """A client under small limits."""
     limits = HttpLimits(rate_limit_caller="5/minute", rate_limit_address="3/minute")
     app = build_app(stage.desk, stage.app.state.tokens, stage.closing, limits=limits)
 
@@ -27,21 +25,10 @@ def limited(stage, monkeypatch):
     return client
 
 
-@pytest.fixture
-def as_member(monkeypatch):
-    """The administrator's token is a member's, who is called by the workspace."""
-    caller = access.caller
-
-    async def member(request, credentials, x_assay_workspace="default"):
-        found = await caller(request, credentials, x_assay_workspace)
-        permissions = PERMISSIONS[Role.MEMBER]
-        return Caller(f"user-of-{found.workspace}", found.workspace, permissions, found.request_id)
-
-    monkeypatch.setattr(access, "caller", member)
-
-
-async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited, as_member):
-    token = stage.client().headers["Authorization"].removeprefix("Bearer ")
+async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited):
+    await stage.person("ada", default="member")
+    await stage.person("bob", default="member")
+    token = await stage.token_of("ada")
     async with limited(token) as client, limited(token, "192.0.2.9") as elsewhere:
         left = []
         for one in (client, elsewhere, client, elsewhere, client):
@@ -55,9 +42,10 @@ async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited
         assert 1 <= int(refused.headers["Retry-After"]) <= 60
         assert refused.headers["RateLimit"].startswith('"caller";r=0;t=')
         assert refused.headers["X-Request-ID"]
-        other = await client.get("/runs", headers={"X-Assay-Workspace": "other"})
-        assert other.status_code == 200  # another user's
+        assert (await client.get("http://gateway/device")).status_code == 429
         assert (await client.get("http://gateway/healthz")).status_code == 200
+    async with limited(await stage.token_of("bob")) as other:
+        assert (await other.get("/runs")).status_code == 200
 
 
 async def test_who_has_no_valid_token_is_counted_by_address(limited):
@@ -69,6 +57,16 @@ async def test_who_has_no_valid_token_is_counted_by_address(limited):
         assert refused.headers["RateLimit-Policy"] == '"address";q=3;w=60'
     async with limited("one guess", address="192.0.2.2") as client:
         assert (await client.get("/runs")).status_code == 401
+
+
+async def test_pages_that_take_passwords_and_codes_are_counted_too(limited):
+    async with limited() as client:
+        for number in range(3):
+            form = {"user": f"user-{number}", "password": "guess"}
+            page = await client.post("http://gateway/sign-in", data=form)
+            assert page.status_code == 401
+        for path in ("/sign-in", "/sign-in/invitation", "/device"):
+            assert (await client.post(f"http://gateway{path}", data={})).status_code == 429
 
 
 async def test_operators_and_runners_are_not_limited(stage, limited):

@@ -283,6 +283,13 @@ async def test_bodies_that_no_reader_should_have_to_read(stage, port, body, said
         assert said in orjson.loads(answer[2])["detail"]
 
 
+@pytest.mark.parametrize("host", ["[", "[::1", "gateway:port", "gateway:99999999"])
+async def test_a_host_that_is_none_is_refused(port, host):
+    async with Raw(port) as raw:
+        await raw.say(f"GET /api/v1/runs/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert code_of(await raw.answer()) == (400, "MALFORMED")
+
+
 async def test_addresses_and_headers_of_any_bytes_never_break_anything(stage, port):
     token = stage.client().headers["Authorization"]
     for target in (

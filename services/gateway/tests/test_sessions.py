@@ -3,10 +3,12 @@
 import re
 from datetime import timedelta
 
+import httpx
 import pytest
 from sqlalchemy import update
 
 from assay_contracts.http import CreatedToken, DeviceLogin, Whoami
+from gateway.app import build_app
 from gateway.people.credentials import hashed
 from gateway.tables import device_logins
 
@@ -40,6 +42,7 @@ async def test_a_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(sta
         {},
         {"origin": "http://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site", "origin": "http://gateway"},
     ],
@@ -56,6 +59,33 @@ async def test_another_site_cannot_sign_a_browser_in(stage, ada):
     body = {"user": "ada", "password": PASSWORD}
     answer = await ada.post("/session", json=body, headers={"origin": "http://evil.example"})
     assert answer.status_code == 403
+
+
+async def test_another_site_cannot_sign_a_browser_in_by_an_invitation(stage, http, ada):
+    code = (await http.post("/users/ada/invitation")).json()["code"]
+    given = {"code": code, "password": PASSWORD}
+    for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        async with stage.client(None) as browser:
+            sent = await browser.post("/session/invitation", json=given, headers=headers)
+            page = await browser.post(
+                "http://gateway/sign-in/invitation", data=given, headers=headers
+            )
+            assert (sent.status_code, page.status_code) == (403, 422)
+            assert not browser.cookies
+    async with stage.client(None) as browser:
+        answer = await browser.post("/session/invitation", json=given, headers=OWN)
+        assert answer.status_code == 200  # it was not used up
+
+
+async def test_a_cookie_is_for_https_alone_where_people_come_by_it(stage):
+    app = build_app(
+        stage.desk, stage.app.state.tokens, stage.closing, public_url="https://assay.example.org"
+    )
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://behind-a-proxy"
+    ) as browser:
+        answer = await browser.post("/api/v1/session", json={"token": stage.admin_token})
+        assert re.search(r"; Secure", answer.headers["set-cookie"])
 
 
 @pytest.mark.parametrize(
@@ -83,6 +113,16 @@ async def test_who_tries_passwords_is_held_up(ada):
     assert 0 < int(answer.headers["retry-after"]) <= 300
     other = await ada.post("/session", json={"user": "bob", "password": "wrong"})
     assert other.status_code == 401
+
+
+async def test_who_has_a_session_or_a_token_cannot_try_passwords_either(stage, ada):
+    async with stage.client(await stage.token_of("ada", scopes=["read"])) as client:
+        for _ in range(10):
+            body = {"current": "wrong", "new": "x" * 12}
+            assert (await client.put("/session/password", json=body)).status_code == 422
+        body = {"current": PASSWORD, "new": "x" * 12}
+        held_up = await client.put("/session/password", json=body)
+        assert (held_up.status_code, held_up.json()["code"]) == (429, "RATE_LIMITED")
 
 
 async def test_signing_out_ends_the_session_for_good(stage, ada):

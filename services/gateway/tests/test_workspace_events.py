@@ -19,7 +19,7 @@ from gateway.live import event_stream, feed, tail
 from gateway.live.position import Position
 from gateway.live.tail import Listener
 from gateway.live.wanted import BENCHMARKS, RUNS, Wanted
-from gateway.problems import ProblemError
+from gateway.problems import ProblemError, not_found
 
 
 @asynccontextmanager
@@ -456,3 +456,25 @@ async def test_the_command_says_why_it_hears_nothing_more(
         _, said = await command.communicate()
     assert command.returncode == 1
     assert b"there is no workspace default that you can see" in said
+
+
+async def test_who_may_no_longer_listen_is_not_told_what_is_stored_either(stage, monkeypatch):
+    monkeypatch.setattr(feed, "_PASSAGE", 1)
+    monkeypatch.setattr(feed, "CHECK_SECONDS", 0)
+    await stage.add_benchmark()
+    told = []
+
+    async def until_two_are_told():
+        if len(told) == 2:
+            raise not_found("there is no workspace default that you can see")
+
+    async def listen():
+        wanted, start = Wanted("default", [BENCHMARKS]), Position.start([BENCHMARKS])
+        live = stage.app.state.live
+        async for _, event in live.follow(wanted, start, still_allowed=until_two_are_told):
+            if event is not None:
+                told.append(event.kind)
+
+    with pytest.raises(ProblemError):
+        await listen()
+    assert told == ["added", "sync-started"]

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import Depends, Header, Request
@@ -138,10 +137,13 @@ def require_own_pages(request: Request) -> None:
         return
     if site is None and origin is not None:
         host = request.headers.get("host")
-        if host is not None and urlsplit(origin).netloc == host:
+        if host is not None and origin.partition("://")[2] == host:
             return
     raise ProblemError(
-        ProblemCode.FORBIDDEN, 403, "a session can change things from Assay's own pages alone"
+        ProblemCode.FORBIDDEN,
+        403,
+        "a session can change things from Assay's own pages alone; programs take a token, which "
+        "`assay token create` makes",
     )
 
 
@@ -153,11 +155,17 @@ def in_workspace(asking: Somebody, named: str | None) -> Caller:
     """
     workspace = asking.identity.meant_workspace(named)
     if workspace is None:
-        message = "name the workspace: you are a member of several, or of none"
+        message = (
+            "name the workspace, such as with --workspace: you are a member of several, or of "
+            "none; `assay workspace list` shows them"
+        )
         raise invalid([ConfigIssue(key="X-Assay-Workspace", message=message)])
     permissions = asking.identity.permissions_in(workspace)
     if permissions is None:
-        raise not_found(f"there is no workspace {workspace} that you can see")
+        raise not_found(
+            f"there is no workspace {workspace} that you can see; "
+            "`assay workspace list` shows those that you can"
+        )
     return Caller(asking.identity, asking.request_id, workspace, permissions)
 
 
@@ -200,7 +208,7 @@ def require(asking: Caller, permission: Permission) -> None:
             ProblemCode.FORBIDDEN,
             403,
             f"this needs the permission `{permission.value}`, which you or your token lack in the "
-            f"workspace {asking.workspace}",
+            f"workspace {asking.workspace}; `assay whoami` shows what you may do",
         )
 
 

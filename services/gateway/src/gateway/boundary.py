@@ -7,6 +7,7 @@ Every answer gets the id and the security headers, also the ones that say that s
 
 import asyncio
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import orjson
 import structlog
@@ -131,8 +132,8 @@ def _check_head(scope: Scope, sent: dict[bytes, bytes]) -> None:
     """Refuse what can be refused before the body is read.
 
     Raises:
-        ProblemError: the address holds a NUL character, there are too many headers, or the body is
-            said to be too large.
+        ProblemError: the address holds a NUL character or its host is none, there are too many
+            headers, or the body is said to be too large.
     """
     if "\0" in scope["path"] or b"%00" in scope["query_string"]:
         raise invalid([ConfigIssue(key="address", message="must not hold a NUL character")])
@@ -143,6 +144,7 @@ def _check_head(scope: Scope, sent: dict[bytes, bytes]) -> None:
             "this version of HTTP is not spoken here",
             headers={"Connection": "close"},
         )
+    _check_host(sent.get(b"host", b""))
     headers = scope["headers"]
     size = len(scope["path"]) + len(scope["query_string"])
     size += sum(len(name) + len(value) for name, value in headers)
@@ -155,6 +157,16 @@ def _check_head(scope: Scope, sent: dict[bytes, bytes]) -> None:
     length = sent.get(b"content-length", b"")
     if length.isdigit():
         _check_size(int(length[:_LONGEST_NUMBER]))
+
+
+def _check_host(host: bytes) -> None:
+    """Refuse a host of which no address of our own can be made."""
+    try:
+        _ = urlsplit(f"//{host.decode('latin-1')}").port
+    except ValueError as error:
+        raise ProblemError(
+            ProblemCode.MALFORMED, 400, "the header Host must be a host, and perhaps a port"
+        ) from error
 
 
 def _check_size(size: int) -> None:

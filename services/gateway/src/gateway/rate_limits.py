@@ -19,12 +19,15 @@ from gateway.admission import Admitted, admitted
 from gateway.problems import ProblemError
 from gateway.settings import HttpLimits
 
+_COUNTED = ("/api/", "/sign-in", "/device")
+"""The API, and the pages that take passwords and codes. What `/mcp` asks for, it asks the API."""
+
 _IPV6_NETWORK = 64
 """Whoever has one IPv6 address has this whole network."""
 
 
 class RateLimits:
-    """Counts the requests of the API, and refuses those that are too many (pure ASGI)."""
+    """Counts requests, and refuses those that are too many (pure ASGI)."""
 
     def __init__(self, app: ASGIApp, limits: HttpLimits) -> None:
         self._app = app
@@ -38,7 +41,7 @@ class RateLimits:
         Raises:
             ProblemError: there were too many.
         """
-        if scope["type"] != "http" or not scope["path"].startswith("/api/"):
+        if scope["type"] != "http" or not scope["path"].startswith(_COUNTED):
             await self._app(scope, receive, send)
             return
         who = await admitted(scope)

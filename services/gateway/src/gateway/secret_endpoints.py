@@ -25,7 +25,7 @@ from assay_contracts.run_events import SubmittedData
 from gateway import run_queries
 from gateway.access import Operating, Reading, require, runner
 from gateway.desk import DeskNow
-from gateway.own_queries import USER, WORKSPACE, Record
+from gateway.own_queries import USER, WORKSPACE, Record, entries
 from gateway.problems import ProblemError, conflict, invalid, not_found
 from gateway.vault import PublicKeyError, SecretUnreadableError, seal
 
@@ -73,7 +73,7 @@ async def keep(name: str, body: SetSecret, asking: Reading, desk: DeskNow) -> Se
     async with desk.acting() as connection:
         await desk.vault.keep(connection, record, body.value, asking.user)
         await desk.audit.tell(connection, asking, "secret-set", name, {"scope": body.scope})
-    kept = await desk.vault.entries(asking.workspace, asking.user)
+        kept = await entries(connection, asking.workspace, asking.user)
     return next(one for one in kept if one.name == name and one.scope == body.scope)
 
 
@@ -86,7 +86,9 @@ async def drop(
     record = Record(asking.workspace, scope, asking.user if scope == USER else "", name)
     async with desk.acting() as connection:
         if not await desk.vault.drop(connection, record):
-            raise not_found(f"there is no secret {name} in the scope {scope}")
+            raise not_found(
+                f"there is no secret {name} in the scope {scope}; `assay secret list` shows them"
+            )
         await desk.audit.tell(connection, asking, "secret-deleted", name, {"scope": scope})
 
 

@@ -55,6 +55,7 @@ def server_config(app: ASGIApp, host: str, port: int, limits: HttpLimits) -> uvi
         port=port,
         http=_limited(limits),
         ws="none",
+        lifespan="on",  # where it cannot begin, that must be told
         log_config=None,
         access_log=False,
         server_header=False,

@@ -69,7 +69,7 @@ class Live:
                 await hearing.enter_async_context(tail.heard_by(listener, wanted.owners(stream)))
             position = after or self._ends(wanted)
             yield position, None
-            async for step in self._catch_up(wanted, position, listener):
+            async for step in self._catch_up(wanted, position, listener, still_allowed):
                 position = step[0]
                 yield step
             async for step in self._keep_up(wanted, position, listener, still_allowed, has_ended):
@@ -79,9 +79,11 @@ class Live:
         return Position({stream: self._tails[stream].position for stream in wanted.streams})
 
     async def _catch_up(
-        self, wanted: Wanted, position: Position, listener: Listener
+        self, wanted: Wanted, position: Position, listener: Listener, still_allowed: Check
     ) -> AsyncGenerator[Step]:
         """What is stored, until nothing stands between it and what waits."""
+        clock = asyncio.get_running_loop().time
+        check_at = clock() + CHECK_SECONDS
         while not self._closing.is_set():
             if listener.has_lost:
                 listener.start_over()
@@ -89,6 +91,9 @@ class Live:
                 return
             has_more = True
             while has_more and not self._closing.is_set():
+                if clock() >= check_at:  # one who reads slowly can make this last
+                    await _check(still_allowed)
+                    check_at = clock() + CHECK_SECONDS
                 passage = await self.archive.passage(wanted, position, _PASSAGE)
                 for step in passage.events:
                     yield step

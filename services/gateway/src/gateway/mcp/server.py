@@ -104,7 +104,10 @@ def _forwarded(asking: Request) -> dict[str, str]:
 
 
 def _result(answer: httpx.Response) -> CallToolResult:
-    told = orjson.loads(answer.content) if answer.content else {}
+    try:
+        told = orjson.loads(answer.content) if answer.content else {}
+    except orjson.JSONDecodeError:  # a name with a slash can lead to a file
+        return _refusal("an argument leads to a file, which is no answer of a tool")
     if not answer.is_success:
         text = f"{told['code']} ({told['status']} {told['title']}): {told['detail']}"
         return _refusal(text, told)

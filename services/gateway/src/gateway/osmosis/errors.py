@@ -20,6 +20,9 @@ from assay_contracts.run_config import ConfigIssue
 PREFIX = "/api/cli"
 
 _COMMANDS = {
+    "assay login": "osmosis auth login",
+    "assay whoami": "osmosis auth whoami",
+    "assay secret list": "osmosis secret list",
     "assay secret set": "osmosis secret set",
     "assay run list": "osmosis benchmark runs list",
     "assay run watch": "osmosis benchmark runs info",
@@ -88,6 +91,8 @@ def _message(problem: Problem) -> str:
     if problem.code is ProblemCode.MISSING_SECRETS:
         # The client looks for these words, and adds what to type below them.
         return f"Secret(s) not found: {', '.join(problem.details['missing'])}"
+    if problem.code is ProblemCode.AUTH_REQUIRED:
+        return "a valid token is needed; sign in with: osmosis auth login"
     match len(problem.issues):
         case 0:
             return _advice(problem.detail)

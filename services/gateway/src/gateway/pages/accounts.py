@@ -1,7 +1,8 @@
 """The pages on which people sign in, set a password, and let devices in."""
 
+import re
 from typing import Annotated
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request
 from pydantic import TypeAdapter, ValidationError
@@ -18,6 +19,9 @@ from gateway.problems import ProblemError
 router = APIRouter(include_in_schema=False)
 
 _SEE_OTHER = 303
+_OWN_ADDRESS = re.compile(r"/(?![/\\])[^\x00-\x20\x7f]*")
+"""A path: browsers take `//` and `/\\` for another site, and pass over control characters."""
+
 _INVITATION: TypeAdapter[AcceptInvitation] = TypeAdapter(AcceptInvitation)
 Field = Annotated[str, Form(max_length=320)]
 MaybeField = Annotated[str | None, Form(max_length=320)]
@@ -142,9 +146,7 @@ async def _me(request: Request, desk: Desk) -> Whoami | None:
 
 def local(address: str) -> str:
     """An address of our own, whatever was given: nobody is sent on to another site."""
-    parts = urlsplit(address)
-    is_own = not parts.scheme and not parts.netloc and address.startswith("/")
-    return address if is_own and not address.startswith(("//", "/\\")) else "/"
+    return address if _OWN_ADDRESS.fullmatch(address) else "/"
 
 
 def _sign_in_first(wanted: str) -> Response:

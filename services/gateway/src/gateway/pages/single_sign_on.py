@@ -7,7 +7,7 @@ from gateway.desk import DeskNow
 from gateway.pages.accounts import local
 from gateway.pages.rendering import rendered
 from gateway.people import sessions
-from gateway.people.addresses import PublicAddress
+from gateway.people.addresses import PublicAddress, is_encrypted
 from gateway.people.openid import (
     STATE_COOKIE,
     STATE_SECONDS,
@@ -47,7 +47,7 @@ async def begin(
         path="/sign-in/openid",
         httponly=True,
         samesite="lax",
-        secure=request.url.scheme == "https",
+        secure=is_encrypted(request),
     )
     return answer
 

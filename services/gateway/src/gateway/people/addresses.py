@@ -11,4 +11,9 @@ def public_address(request: Request) -> str:
     return (configured or str(request.base_url)).rstrip("/")
 
 
+def is_encrypted(request: Request) -> bool:
+    """Whether people reach the gateway by HTTPS, also where a proxy ends that before it."""
+    return public_address(request).startswith("https://")
+
+
 PublicAddress = Annotated[str, Depends(public_address)]

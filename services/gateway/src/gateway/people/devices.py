@@ -6,7 +6,7 @@ Both the `assay` command and Osmosis clients sign in like this.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from assay_contracts.audit_events import INSTALLATION
 from assay_contracts.http import (
@@ -20,6 +20,7 @@ from assay_contracts.http import (
 from assay_contracts.problems import ProblemCode
 from gateway.access import Somebody, SomebodyNow
 from gateway.desk import Desk, DeskNow
+from gateway.idempotency import answer_not_kept
 from gateway.people import queries
 from gateway.people.addresses import PublicAddress
 from gateway.people.credentials import (
@@ -47,7 +48,12 @@ class DeviceRefusedError(Exception):
         self.code = code
 
 
-@router.post("", status_code=201, summary="Ask to be signed in")
+@router.post(
+    "",
+    status_code=201,
+    summary="Ask to be signed in",
+    dependencies=[Depends(answer_not_kept)],
+)
 async def start(body: StartDeviceLogin, desk: DeskNow, address: PublicAddress) -> DeviceLogin:
     """The device shows the user's code and asks again and again whether it was let in."""
     return await begin(body.device_name, desk, address)
@@ -56,6 +62,7 @@ async def start(body: StartDeviceLogin, desk: DeskNow, address: PublicAddress) -
 @router.post(
     "/token",
     summary="Ask whether the device was let in",
+    dependencies=[Depends(answer_not_kept)],
     responses={400: {"description": "Not yet, or not at all: `code` says which"}},
 )
 async def poll(body: PollDevice, desk: DeskNow) -> CreatedToken:
@@ -176,7 +183,7 @@ async def decide_on(
 async def _waiting(connection: Any, user_code: str) -> Any:
     found = await queries.waiting_device(connection, as_user_code(user_code), datetime.now(UTC))
     if found is None:
-        raise not_found("no device shows this code (any more)")
+        raise not_found("no device shows this code (any more); begin again on the device")
     return found
 
 

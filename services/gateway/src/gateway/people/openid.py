@@ -197,7 +197,7 @@ async def _linked_or_created(
     if known is None:
         name = await _free_name(connection, email)
         now = datetime.now(UTC)
-        await queries.add_user(
+        is_added = await queries.add_user(
             connection,
             {
                 "name": name,
@@ -208,6 +208,8 @@ async def _linked_or_created(
                 "created_by": provider.name,
             },
         )
+        if not is_added:  # somebody else came first, and may be another person
+            raise _refused("another sign-in was under way at the same moment; try again")
         if provider.workspace is not None:
             await queries.set_member(connection, provider.workspace, name, provider.role, now)
     else:

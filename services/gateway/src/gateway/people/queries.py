@@ -57,6 +57,8 @@ async def add_workspace(
     connection: AsyncConnection, name: str, repository: str | None, by: str, at: datetime
 ) -> bool:
     """Add a workspace; False where its name or its repository is taken."""
+    if repository is not None and await workspace_of_repository(connection, repository) is not None:
+        return False
     added = await connection.scalar(
         insert(workspaces)
         .values(name=name, repository=repository, created_by=by, created_at=at)
@@ -197,16 +199,6 @@ def user_entry(row: RowMapping) -> UserEntry:
 async def change_user(connection: AsyncConnection, name: str, values: dict[str, Any]) -> None:
     """Change what is known of a user."""
     await connection.execute(update(users).where(users.c.name == name).values(values))
-
-
-async def operators_left(connection: AsyncConnection) -> int:
-    """How many operators can sign in; nobody can change it until the transaction ends."""
-    found = await connection.scalars(
-        select(users.c.name)
-        .where(users.c.operator, users.c.disabled_at.is_(None))
-        .with_for_update()
-    )
-    return len(found.all())
 
 
 async def add_token(connection: AsyncConnection, values: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from gateway.access import (
 )
 from gateway.desk import Desk, DeskNow
 from gateway.people import queries
+from gateway.people.addresses import is_encrypted
 from gateway.people.attempts import Attempts
 from gateway.people.credentials import (
     SESSION_LIFETIME,
@@ -43,8 +44,7 @@ async def whoami(asking: SomebodyNow, desk: DeskNow) -> Whoami:
 @router.post("", summary="Sign in")
 async def sign_in(body: SignIn, request: Request, response: Response, desk: DeskNow) -> Whoami:
     """By user and password, or by a token; the answer sets the cookie of a session."""
-    if any(name in request.headers for name in ("origin", "sec-fetch-site")):
-        require_own_pages(request)
+    _refuse_other_sites(request)
     user = await _proven(body, request, desk)
     return await begin(user, "signed-in", request, response, desk)
 
@@ -54,6 +54,7 @@ async def accept(
     body: AcceptInvitation, request: Request, response: Response, desk: DeskNow
 ) -> Whoami:
     """An invitation's code is good once; the answer sets the cookie of a session."""
+    _refuse_other_sites(request)
     kept, now = await hash_password(body.password), datetime.now(UTC)
     async with desk.acting() as connection:
         user = await queries.take_invitation(connection, hashed(body.code), now)
@@ -70,11 +71,17 @@ async def accept(
 
 
 @router.put("/password", status_code=204, summary="Change your password")
-async def change_password(body: ChangePassword, asking: SomebodyNow, desk: DeskNow) -> None:
-    """Every other session of yours ends."""
+async def change_password(
+    body: ChangePassword, asking: SomebodyNow, request: Request, desk: DeskNow
+) -> None:
+    """Every other session of yours ends. Wrong passwords count as failed attempts to sign in."""
+    attempts: Attempts = request.app.state.attempts
+    network = network_of(request.scope.get("client"))
+    attempts.require_few(asking.user, network)
     async with desk.acting() as connection:
         row = await queries.find_user(connection, asking.user)
     if row is None or not await is_password(body.current, row["password"]):
+        attempts.failed(asking.user, network)
         raise invalid([ConfigIssue(key="current", message="is not your password")])
     kept = await hash_password(body.new)
     async with desk.acting() as connection:
@@ -97,6 +104,12 @@ async def sign_out(asking: SomebodyNow, response: Response, desk: DeskNow) -> No
         await desk.audit.tell(connection, asking, "signed-out", asking.user, workspace=INSTALLATION)
     desk.directory.forget()
     response.delete_cookie(SESSION_COOKIE, path="/")
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """A page of another site must not sign a browser in; programs say nothing of sites."""
+    if any(name in request.headers for name in ("origin", "sec-fetch-site")):
+        require_own_pages(request)
 
 
 async def _proven(body: SignIn, request: Request, desk: Desk) -> str:
@@ -122,7 +135,11 @@ async def _proven(body: SignIn, request: Request, desk: Desk) -> str:
         row = await queries.find_sign_in(connection, body.user)
     if not await is_password(body.password, None if row is None else row["password"]) or not row:
         attempts.failed(body.user, network)
-        raise ProblemError(ProblemCode.AUTH_REQUIRED, 401, "the user or the password is not right")
+        raise ProblemError(
+            ProblemCode.AUTH_REQUIRED,
+            401,
+            "the user or the password is not right; after ten failures one has to wait",
+        )
     return str(row["name"])
 
 
@@ -141,7 +158,7 @@ async def begin(user: str, act: str, request: Request, response: Response, desk:
         path="/",
         httponly=True,
         samesite="lax",
-        secure=request.url.scheme == "https",
+        secure=is_encrypted(request),
     )
     identity = await desk.directory.by_session(cookie)
     return await described(Somebody(identity, request.state.request_id), desk)

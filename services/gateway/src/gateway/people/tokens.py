@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
+from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.http import CreatedToken, CreateToken, Page, TokenEntry
@@ -80,11 +81,15 @@ async def create(body: CreateToken, asking: SomebodyNow, desk: DeskNow) -> Creat
 
 @router.delete("/tokens/{token}", status_code=204, summary="Revoke a token")
 async def revoke(token: UUID, asking: SomebodyNow, desk: DeskNow) -> None:
-    """Your own; an admin also those of its workspace, an operator any."""
+    """Your own, though by a token that is cut to less only itself; an admin also those of its
+    workspace, an operator any."""
     async with desk.acting() as connection:
         row = await queries.find_token(connection, token)
-        if row is None or not _may_revoke(asking.identity, row["user"], row["workspace"]):
-            raise not_found("there is no token with this id that you could revoke")
+        if row is None or not _may_revoke(asking.identity, row):
+            raise not_found(
+                "there is no token with this id that you could revoke; `assay token list` shows "
+                "yours"
+            )
         await queries.revoke_token(connection, token, datetime.now(UTC))
         await desk.audit.tell(
             connection,
@@ -97,9 +102,13 @@ async def revoke(token: UUID, asking: SomebodyNow, desk: DeskNow) -> None:
     desk.directory.forget()
 
 
-def _may_revoke(identity: Identity, user: str, workspace: str | None) -> bool:
-    if user == identity.user or identity.operates:
+def _may_revoke(identity: Identity, token: RowMapping) -> bool:
+    is_whole = identity.scopes is None and identity.workspace is None
+    if identity.operates or token["id"] == identity.token_id:
         return True
+    if is_whole and token["user"] == identity.user:
+        return True
+    workspace = token["workspace"]
     allowed = None if workspace is None else identity.permissions_in(workspace)
     return allowed is not None and Permission.ADMIN in allowed
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from fastapi import APIRouter
+from sqlalchemy.exc import IntegrityError
 
 from assay_contracts.audit_events import INSTALLATION
 from assay_contracts.http import (
@@ -29,7 +30,7 @@ from gateway.access import (
 from gateway.desk import DeskNow
 from gateway.paging import page
 from gateway.people import queries
-from gateway.problems import conflict, invalid, not_found
+from gateway.problems import ProblemError, conflict, invalid, not_found
 
 router = APIRouter(prefix="/workspaces", tags=["workspaces"])
 
@@ -89,17 +90,20 @@ async def change(
     name: str, body: ChangeWorkspace, asking: AdministeringNamed, desk: DeskNow
 ) -> WorkspaceEntry:
     """Osmosis clients that work in a clone of the repository then mean this workspace."""
-    async with desk.acting() as connection:
-        if not await queries.connect_repository(connection, name, body.repository):
-            raise conflict("the repository belongs to another workspace already")
-        await desk.audit.tell(
-            connection,
-            asking,
-            "repository-connected",
-            name,
-            {"repository": body.repository or "none"},
-        )
-        seen = await queries.workspaces_seen(connection, asking.identity)
+    try:
+        async with desk.acting() as connection:
+            if not await queries.connect_repository(connection, name, body.repository):
+                raise _repository_taken()
+            await desk.audit.tell(
+                connection,
+                asking,
+                "repository-connected",
+                name,
+                {"repository": body.repository or "none"},
+            )
+            seen = await queries.workspaces_seen(connection, asking.identity)
+    except IntegrityError as error:  # another workspace was connected at the same moment
+        raise _repository_taken() from error
     return next(one for one in seen if one.name == name)
 
 
@@ -143,17 +147,22 @@ async def set_member(
 
 @router.delete("/{name}/members/{user}", status_code=204, summary="Take a member out")
 async def drop_member(name: str, user: str, asking: ReadingNamed, desk: DeskNow) -> None:
-    """An admin takes out whom it likes, anybody itself; its personal secrets here are deleted."""
+    """An admin takes out whom it likes, anybody itself, though not by a token that is cut to scopes
+    without `admin`; the member's personal secrets here are deleted."""
     async with desk.acting() as connection:
         roles = await queries.roles_held(connection, name)
         if user not in roles:
             raise not_found(f"{user} is no member of {name}")
-        if user != asking.user:
+        if user != asking.user or asking.identity.scopes is not None:
             require(asking, Permission.ADMIN)
         _check_owners(roles, user, None, asking)
         await queries.drop_member(connection, name, user)
         await desk.audit.tell(connection, asking, "member-removed", user)
     desk.directory.forget()
+
+
+def _repository_taken() -> ProblemError:
+    return conflict("the repository belongs to another workspace already; ask an operator")
 
 
 def _check_owners(roles: dict[str, Role], user: str, becomes: Role | None, asking: Caller) -> None:
