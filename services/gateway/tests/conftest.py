@@ -53,6 +53,7 @@ from gateway.desk import Desk
 from gateway.master_keys import KeySource
 from gateway.people.tokens import Wanted, issue
 from gateway.server import serve
+from gateway.settings import HttpLimits
 from gateway.spending_projection import SpendingProjection
 from gateway.vault import Vault
 from grader.projection import GradesProjection
@@ -402,7 +403,7 @@ async def runner_http(stage: Stage) -> AsyncIterator[httpx.AsyncClient]:
 async def served(stage: Stage) -> AsyncIterator[tuple[httpx.AsyncClient, asyncio.Task[None]]]:
     """A client of the application behind a real server, and the server's task."""
     port = free_port()
-    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing))
+    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing, HttpLimits()))
     headers = {"Authorization": stage.client().headers["Authorization"]}
     base = f"http://127.0.0.1:{port}/api/v1"
     async with httpx.AsyncClient(base_url=base, headers=headers, timeout=20) as client:

@@ -10,6 +10,7 @@ from gateway.billing_budget import BudgetGate
 from gateway.billing_estimates import Flat
 from gateway.billing_queries import Limits
 from gateway.server import serve
+from gateway.settings import HttpLimits
 
 RUN = """
 [experiment]
@@ -29,7 +30,7 @@ async def cli(stage, osmosis):
     flat = Flat(usd=Decimal(1), hours=Decimal("0.25"))
     stage.desk.gate = BudgetGate(stage.desk, stage.engine, Limits(None, None), flat)
     port = free_port()
-    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing))
+    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing, HttpLimits()))
     yield osmosis(f"http://127.0.0.1:{port}", stage.admin_token)
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)

@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from assay_local.embedded import free_port
 from gateway.server import serve
+from gateway.settings import HttpLimits
 from gateway.tables import device_logins
 
 ADMIN = "admin-token-of-this-test"
@@ -56,7 +57,7 @@ lora_model_name = "tuned"
 async def address(stage):
     """The address at which the application is served, by a real HTTP server."""
     port = free_port()
-    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing))
+    serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing, HttpLimits()))
     async with asyncio.timeout(20):
         while not await _answers(port):
             await asyncio.sleep(0.02)

@@ -173,6 +173,8 @@ class _Capture:
 
 
 def _takes_keys(scope: Scope) -> bool:
+    if scope["type"] != "http":
+        return False
     path = scope["path"]
     is_ours = path.startswith("/api/v1/") and not path.startswith("/api/v1/internal/")
     return is_ours and scope["method"] == "POST"
