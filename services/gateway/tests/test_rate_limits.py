@@ -1,19 +1,23 @@
 """How often one may ask, and who is counted with whom."""
 
+from datetime import UTC, datetime
+
 import httpx
 import pytest
 
+from assay_contracts.http import DownloadType
+from assay_contracts.identifiers import new_id
 from assay_contracts.identity import PERMISSIONS, Permission, Role
-from gateway import access
-from gateway.access import Caller
 from gateway.app import build_app
+from gateway.downloads.addresses import Owner, Signer
+from gateway.downloads.files import Place, RunFile
 from gateway.rate_limits import network_of
 from gateway.settings import HttpLimits
 
 
 @pytest.fixture
-def limited(stage, monkeypatch):
-    """A client under small limits; the administrator is a member who may not operate."""
+def limited(stage):
+    """A client under small limits."""
     limits = HttpLimits(rate_limit_caller="5/minute", rate_limit_address="3/minute")
     app = build_app(stage.desk, stage.app.state.tokens, stage.closing, limits=limits)
 
@@ -27,24 +31,13 @@ def limited(stage, monkeypatch):
     return client
 
 
-@pytest.fixture
-def as_member(monkeypatch):
-    """The administrator's token is a member's, who is called by the workspace."""
-    caller = access.caller
-
-    async def member(request, credentials, x_assay_workspace="default"):
-        found = await caller(request, credentials, x_assay_workspace)
-        permissions = PERMISSIONS[Role.MEMBER]
-        return Caller(f"user-of-{found.workspace}", found.workspace, permissions, found.request_id)
-
-    monkeypatch.setattr(access, "caller", member)
-
-
-async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited, as_member):
-    token = stage.client().headers["Authorization"].removeprefix("Bearer ")
-    async with limited(token) as client, limited(token, "192.0.2.9") as elsewhere:
+async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited):
+    await stage.person("ada", default="member", other="member")
+    await stage.person("bob", default="member")
+    token = await stage.token_of("ada")
+    async with limited(token) as client, limited(token, "192.0.2.9") as other:
         left = []
-        for one in (client, elsewhere, client, elsewhere, client):
+        for one in (client, other, client, other, client):
             answer = await one.get("/runs")
             assert answer.status_code == 200
             assert answer.headers["RateLimit-Policy"] == '"caller";q=5;w=60'
@@ -55,9 +48,11 @@ async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited
         assert 1 <= int(refused.headers["Retry-After"]) <= 60
         assert refused.headers["RateLimit"].startswith('"caller";r=0;t=')
         assert refused.headers["X-Request-ID"]
-        other = await client.get("/runs", headers={"X-Assay-Workspace": "other"})
-        assert other.status_code == 200  # another user's
+        elsewhere = await client.get("/runs", headers={"X-Assay-Workspace": "other"})
+        assert elsewhere.status_code == 429
         assert (await client.get("http://gateway/healthz")).status_code == 200
+    async with limited(await stage.token_of("bob")) as client:
+        assert (await client.get("/runs")).status_code == 200
 
 
 async def test_who_has_no_valid_token_is_counted_by_address(limited):
@@ -69,6 +64,28 @@ async def test_who_has_no_valid_token_is_counted_by_address(limited):
         assert refused.headers["RateLimit-Policy"] == '"address";q=3;w=60'
     async with limited("one guess", address="192.0.2.2") as client:
         assert (await client.get("/runs")).status_code == 401
+
+
+async def test_the_files_of_a_run_are_counted_by_run_and_guessed_addresses_by_address(
+    stage, limited
+):
+    signer, sha256 = Signer(stage.desk.vault), "0" * 64
+    file = RunFile("logs.txt", DownloadType.LOGS, 1, sha256, "text/plain", Place.EXPORTS, False)
+
+    def fetched_from(run):
+        owner = Owner("default", run, "bright-otter")
+        return f"/downloads/{signer.address(owner, file, datetime.now(UTC))}"
+
+    one, other = fetched_from(new_id()), fetched_from(new_id())
+    async with limited() as client:
+        told = [await client.get(one) for _ in range(5)]
+        assert [answer.status_code for answer in told] == [404] * 5  # there are no such runs
+        assert told[-1].headers["RateLimit-Policy"] == '"run";q=5;w=60'
+        assert (await client.get(one)).status_code == 429
+        assert (await client.get(other)).status_code == 404
+        guessed = [(await client.get(f"{other}x")).status_code for _ in range(4)]
+        assert guessed == [403, 403, 403, 429]
+        assert (await client.get(other)).status_code == 404
 
 
 async def test_operators_and_runners_are_not_limited(stage, limited):
