@@ -223,15 +223,17 @@ async def test_every_act_is_told_to_the_audit_stream(stage, http):
     await http.put("/workspaces/lab/members/ada", json={"role": "admin"})
     await http.post("/tokens", json={"name": "ci", "workspace": "lab"})
     request = await http.delete("/workspaces/lab/members/ada")
-    await stage.audited(5)
+    await stage.audited(6)
     async with stage.client(workspace="lab") as lab:
         page = AuditPage.model_validate((await lab.get("/audit")).json())
     assert [one.act for one in page.items] == [
         "member-removed",
         "token-created",
         "member-set",
+        "member-set",
         "workspace-created",
     ]
+    assert [one.details["role"] for one in page.items[2:4]] == ["admin", "member"]
     assert page.items[0].request_id == UUID(request.headers["x-request-id"])
     assert {one.actor for one in page.items} == {"admin"}
     everything = AuditPage.model_validate((await http.get("/system/audit")).json())
@@ -241,9 +243,9 @@ async def test_every_act_is_told_to_the_audit_stream(stage, http):
     async with stage.client(workspace="lab") as lab:
         some = AuditPage.model_validate((await lab.get("/audit", params={"limit": 3})).json())
         rest = await lab.get("/audit", params={"limit": 3, "before": some.next_before})
-        assert [one["act"] for one in rest.json()["items"]] == ["workspace-created"]
+        assert [one["act"] for one in rest.json()["items"]] == ["member-set", "workspace-created"]
         one = await lab.get("/audit", params={"act": "member-set", "target": "ada"})
-        assert len(one.json()["items"]) == 1
+        assert len(one.json()["items"]) == 2
 
 
 @pytest.mark.parametrize("role", ["viewer", "member"])

@@ -1,10 +1,16 @@
 """How often one may ask, and who is counted with whom."""
 
+from datetime import UTC, datetime
+
 import httpx
 import pytest
 
+from assay_contracts.http import DownloadType
+from assay_contracts.identifiers import new_id
 from assay_contracts.identity import PERMISSIONS, Permission, Role
 from gateway.app import build_app
+from gateway.downloads.addresses import Owner, Signer
+from gateway.downloads.files import Place, RunFile
 from gateway.rate_limits import network_of
 from gateway.settings import HttpLimits
 
@@ -26,12 +32,12 @@ def limited(stage):
 
 
 async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited):
-    await stage.person("ada", default="member")
+    await stage.person("ada", default="member", other="member")
     await stage.person("bob", default="member")
     token = await stage.token_of("ada")
-    async with limited(token) as client, limited(token, "192.0.2.9") as elsewhere:
+    async with limited(token) as client, limited(token, "192.0.2.9") as other:
         left = []
-        for one in (client, elsewhere, client, elsewhere, client):
+        for one in (client, other, client, other, client):
             answer = await one.get("/runs")
             assert answer.status_code == 200
             assert answer.headers["RateLimit-Policy"] == '"caller";q=5;w=60'
@@ -42,10 +48,12 @@ async def test_a_caller_is_told_how_much_is_left_and_then_to_wait(stage, limited
         assert 1 <= int(refused.headers["Retry-After"]) <= 60
         assert refused.headers["RateLimit"].startswith('"caller";r=0;t=')
         assert refused.headers["X-Request-ID"]
+        elsewhere = await client.get("/runs", headers={"X-Assay-Workspace": "other"})
+        assert elsewhere.status_code == 429
         assert (await client.get("http://gateway/device")).status_code == 429
         assert (await client.get("http://gateway/healthz")).status_code == 200
-    async with limited(await stage.token_of("bob")) as other:
-        assert (await other.get("/runs")).status_code == 200
+    async with limited(await stage.token_of("bob")) as client:
+        assert (await client.get("/runs")).status_code == 200
 
 
 async def test_who_has_no_valid_token_is_counted_by_address(limited):
@@ -67,6 +75,28 @@ async def test_pages_that_take_passwords_and_codes_are_counted_too(limited):
             assert page.status_code == 401
         for path in ("/sign-in", "/sign-in/invitation", "/device"):
             assert (await client.post(f"http://gateway{path}", data={})).status_code == 429
+
+
+async def test_the_files_of_a_run_are_counted_by_run_and_guessed_addresses_by_address(
+    stage, limited
+):
+    signer, sha256 = Signer(stage.desk.vault), "0" * 64
+    file = RunFile("logs.txt", DownloadType.LOGS, 1, sha256, "text/plain", Place.EXPORTS, False)
+
+    def fetched_from(run):
+        owner = Owner("default", run, "bright-otter")
+        return f"/downloads/{signer.address(owner, file, datetime.now(UTC))}"
+
+    one, other = fetched_from(new_id()), fetched_from(new_id())
+    async with limited() as client:
+        told = [await client.get(one) for _ in range(5)]
+        assert [answer.status_code for answer in told] == [404] * 5  # there are no such runs
+        assert told[-1].headers["RateLimit-Policy"] == '"run";q=5;w=60'
+        assert (await client.get(one)).status_code == 429
+        assert (await client.get(other)).status_code == 404
+        guessed = [(await client.get(f"{other}x")).status_code for _ in range(4)]
+        assert guessed == [403, 403, 403, 429]
+        assert (await client.get(other)).status_code == 404
 
 
 async def test_operators_and_runners_are_not_limited(stage, limited):

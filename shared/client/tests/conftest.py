@@ -72,6 +72,7 @@ class Reply:
     stays_open: bool = False
     is_cut: bool = False
     promised: int | None = None
+    retry_after: int | None = None
 
 
 @dataclass
@@ -146,6 +147,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.media_type)
         self.send_header("Content-Length", str(reply.promised or len(reply.body)))
+        if reply.retry_after is not None:
+            self.send_header("Retry-After", str(reply.retry_after))
         self.end_headers()
         self.wfile.write(reply.body)
         self.close_connection = reply.promised is not None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from uuid import UUID
 
 import pytest
@@ -110,6 +111,18 @@ def test_an_address_that_has_expired_is_asked_for_anew(server, download, make):
     server.replies("GET", "/f/0", make.reply(403, make.to_bytes(expired)), make.reply(200, CONTENT))
     assert errors(download()) == {}
     assert len(server.requests("POST", f"{BASE}/urls")) == 2
+
+
+def test_a_server_that_is_asked_too_often_is_given_the_time_that_it_asks_for(
+    server, download, make
+):
+    offer(server, listed())
+    limited = make.to_bytes(make.problem(429, "RATE_LIMITED", "Too Many Requests"))
+    server.replies("GET", "/f/0", make.reply(429, limited, retry_after=2), make.reply(200, CONTENT))
+    begun = time.monotonic()
+    assert errors(download()) == {}
+    assert time.monotonic() - begun >= 2
+    assert len(server.requests("GET", "/f/0")) == 2
 
 
 def test_one_that_fails_is_listed_without_its_address_and_the_others_are_there(

@@ -78,7 +78,7 @@ def test_a_dry_run_tells_what_would_run_and_submits_nothing(server, assay, confi
     output = " ".join(done.stdout.split())
     for part in (
         "Results 8 (4 tasks x 1 agent x 2 attempts)",
-        "Secret KEY workspace",
+        "Secrets KEY (workspace)",
         "Cost about $1.50 ($0.50–$4.00), from 12 past results",
         "Time about 2m 00s (1m 00s–4m 00s), 1.5 at a time, from 12 past results",
         "0 oracle 12 13 3/4 $1.50 2m 00s",

@@ -2,9 +2,11 @@
 
 import json
 
+import platformdirs
 import pytest
 
 from assay_client.errors import InvalidInputError
+from assay_client.logins import Login, Logins, logins_file, write_logins
 from assay_client.settings import ClientSettings, checked_address
 
 
@@ -37,6 +39,19 @@ def test_the_environment_comes_before_what_is_written_down_and_options_before_bo
     assert settings == ClientSettings("http://127.0.0.1:1", "team", data, "mine")
     settings = ClientSettings.resolve(environment, "http://127.0.0.1:2", "other")
     assert (settings.server, settings.workspace) == ("http://127.0.0.1:2", "other")
+
+
+def test_a_data_folder_that_is_named_comes_before_the_usual_server_and_the_users_own_after(
+    data, tmp_path, monkeypatch
+):
+    config = tmp_path / "config"
+    usual = Logins().having("http://127.0.0.1:7777", Login(workspace="lab"))
+    write_logins(logins_file({"ASSAY_CONFIG": str(config)}), usual)
+    named = ClientSettings.resolve({"ASSAY_CONFIG": str(config), "ASSAY_DATA": str(data)})
+    assert named == ClientSettings("http://127.0.0.1:9999", None, data, "local-admin")
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda _: data)
+    own = ClientSettings.resolve({"ASSAY_CONFIG": str(config)})
+    assert (own.server, own.workspace) == ("http://127.0.0.1:7777", "lab")
 
 
 def test_the_local_administrators_token_never_goes_to_another_machine(data):

@@ -161,7 +161,7 @@ def build_app(
     # The last one is the first that a request passes.
     app.add_middleware(Idempotency, desk)
     app.add_middleware(Caching, desk.freshness, limits.kept_answers_bytes)
-    app.add_middleware(RateLimits, limits)
+    app.add_middleware(RateLimits, limits, desk.vault)
     app.add_middleware(Boundary, limits)
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": Problem, "description": text} for status, text in _ERRORS.items()

@@ -1,5 +1,7 @@
 """How often one may ask: counted by caller, and by address for who shows no valid token.
 
+A download's signed address is proof enough, and asks in nobody's name: those are counted by run.
+
 Counted in this process's memory; with several gateways each counts for itself. The headers are
 those of the IETF's draft "RateLimit header fields for HTTP". Operators and the installation's own
 runners are not limited.
@@ -7,6 +9,7 @@ runners are not limited.
 
 import ipaddress
 import time
+from datetime import UTC, datetime
 
 from limits import RateLimitItem, parse
 from limits.storage import MemoryStorage
@@ -16,12 +19,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay_contracts.problems import ProblemCode
 from gateway.admission import Admitted, admitted
+from gateway.downloads.addresses import AddressRefusedError, Signer
+from gateway.master_keys import NoMasterKeyError
 from gateway.problems import ProblemError
 from gateway.settings import HttpLimits
+from gateway.vault import Vault
 
 _COUNTED = ("/api/", "/sign-in", "/device")
 """The API, and the pages that take passwords and codes. What `/mcp` asks for, it asks the API."""
 
+_ADDRESSED = "/api/v1/downloads/"
 _IPV6_NETWORK = 64
 """Whoever has one IPv6 address has this whole network."""
 
@@ -29,8 +36,9 @@ _IPV6_NETWORK = 64
 class RateLimits:
     """Counts requests, and refuses those that are too many (pure ASGI)."""
 
-    def __init__(self, app: ASGIApp, limits: HttpLimits) -> None:
+    def __init__(self, app: ASGIApp, limits: HttpLimits, vault: Vault) -> None:
         self._app = app
+        self._vault = vault
         self._counted = FixedWindowRateLimiter(MemoryStorage())
         self._caller = parse(limits.rate_limit_caller)
         self._address = parse(limits.rate_limit_address)
@@ -76,7 +84,21 @@ class RateLimits:
         """The policy that counts for a request, its limit, and under which name it counts."""
         if who.somebody is not None:
             return "caller", self._caller, who.somebody.user
+        run = self._run_of_address(scope["path"])
+        if run is not None:
+            return "run", self._caller, run
         return "address", self._address, network_of(scope.get("client"))
+
+    def _run_of_address(self, path: str) -> str | None:
+        """The run whose file a signed address serves; None where it is none, or not good."""
+        if not path.startswith(_ADDRESSED):
+            return None
+        try:
+            signer = Signer(self._vault)
+            found = signer.addressed(path.removeprefix(_ADDRESSED), datetime.now(UTC))
+        except (AddressRefusedError, NoMasterKeyError):
+            return None  # counted by address, and refused by the route with the reason
+        return str(found.owner.run)
 
 
 def _is_exempt(who: Admitted) -> bool:

@@ -55,7 +55,7 @@ def server_config(app: ASGIApp, host: str, port: int, limits: HttpLimits) -> uvi
         port=port,
         http=_limited(limits),
         ws="none",
-        lifespan="on",  # where it cannot begin, that must be told
+        lifespan="on",  # by default, one that fails at its start is passed over in silence
         log_config=None,
         access_log=False,
         server_header=False,

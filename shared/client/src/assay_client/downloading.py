@@ -38,6 +38,8 @@ from assay_contracts.values import RunStatus
 _AT_ONCE = 8
 _URLS_AT_ONCE = 100
 _TRIES = 3
+_LONGEST_WAIT = 60
+"""Seconds: the window in which a server counts requests."""
 _SINGLE = {DownloadType.LOGS: "logs.txt", DownloadType.CONFIG: "config.toml"}
 _SLOT_DEPTH = 3
 """Parts of an artifact's path: the folder, the slot, and one name at least."""
@@ -299,7 +301,10 @@ def _partial_name(file: DownloadFile) -> str:
     return f".{which[:32]}.partial"
 
 
-def _may_go_better(error: Exception) -> bool:
+def _may_go_better(error: Exception) -> bool | float:
+    """Whether to try again, and in how many seconds where the server said so."""
+    if isinstance(error, ApiError) and error.code == ProblemCode.RATE_LIMITED:
+        return True if error.retry_after is None else float(min(error.retry_after, _LONGEST_WAIT))
     if isinstance(error, ApiError):
         return error.is_temporary or error.code == ProblemCode.FORBIDDEN
     return isinstance(error, (NoAnswerError, DamagedFileError))

@@ -55,6 +55,7 @@ class ApiError(AssayError):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(title, detail, issues=issues, details=details)
+        self.retry_after: int | None = None
         self.status = status
         self.code = code
 

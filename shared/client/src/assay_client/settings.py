@@ -42,6 +42,8 @@ class ClientSettings:
     ) -> "ClientSettings":
         """Options first, then the environment, then `assay login`, then what `assay up` wrote down.
 
+        A data folder that the environment names means the server that was started on it.
+
         Raises:
             InvalidInputError: the server's address is none, or what was kept cannot be read.
         """
@@ -49,7 +51,8 @@ class ClientSettings:
         announced = _announced_server(data)
         logins = read_logins(logins_file(environment))
         named = server or environment.get("ASSAY_SERVER")
-        chosen = checked_address(named or logins.usual or announced or DEFAULT_SERVER)
+        meant = announced if environment.get("ASSAY_DATA") else None
+        chosen = checked_address(named or meant or logins.usual or announced or DEFAULT_SERVER)
         known = logins.of(chosen)
         token = environment.get("ASSAY_TOKEN", "").strip() or known.token
         if token is None and (chosen == announced or is_loopback(chosen)):

@@ -245,7 +245,10 @@ def _checked(response: httpx.Response, secrets: Sequence[str] = ()) -> httpx.Res
         said = _blotted(json.loads(response.content), sorted(hidden, key=len, reverse=True))
     except (ValueError, RecursionError):
         said = None
-    raise _refusal(response.status_code, said)
+    refusal = _refusal(response.status_code, said)
+    wait = response.headers.get("Retry-After", "")
+    refusal.retry_after = int(wait) if wait.isascii() and wait.isdigit() else None
+    raise refusal
 
 
 def _refusal(status: int, said: Any) -> ApiError:

@@ -60,6 +60,14 @@ async def create(
             if body.workspace not in asking.identity.roles:
                 raise not_found(f"there is no workspace {body.workspace}")
             await queries.set_member(connection, body.workspace, body.name, body.role, now)
+            await desk.audit.tell(
+                connection,
+                asking,
+                "member-set",
+                body.name,
+                {"role": body.role.value},
+                workspace=body.workspace,
+            )
         await desk.audit.tell(
             connection,
             asking,

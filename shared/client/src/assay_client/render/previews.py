@@ -6,6 +6,7 @@ from rich.console import RenderableType
 
 from assay_client.render import values
 from assay_client.render.output import Frame, facts, table, text
+from assay_client.render.runs import secrets_by_scope
 from assay_contracts.http import Forecast, RunEstimate, RunPreview
 
 
@@ -31,8 +32,8 @@ def _facts(run: RunPreview) -> Iterator[tuple[str, object]]:
     yield ("Tasks", f"{run.selection.task_set}: {parts[0]}")
     yield ("Results", f"{run.slots:,} ({' x '.join(parts)})")
     yield ("Environment", run.environment or "the runner's choice")
-    for name, scope in run.secret_scopes.items():
-        yield (f"Secret {name}", scope)
+    if run.secret_scopes:
+        yield ("Secrets", secrets_by_scope(run.secret_scopes))
     yield ("Cost", _cost(run.estimate.cost_usd, run.estimate.why_no_cost))
     yield ("Time", _time(run.estimate))
 

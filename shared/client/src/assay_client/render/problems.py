@@ -58,5 +58,5 @@ def _advice(error: AssayError) -> list[str]:
         names = missing if isinstance(missing, list) else []
         return [f"assay secret set {shlex.quote(str(name))}" for name in names]
     if error.code == ProblemCode.AUTH_REQUIRED:
-        return ["give the server's token as ASSAY_TOKEN"]
+        return ["assay login"]
     return []

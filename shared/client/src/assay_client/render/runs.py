@@ -139,7 +139,7 @@ def _facts(run: RunDetail, now: datetime) -> Iterator[tuple[str, object]]:
         yield ("Environment", run.environment or "the runner's choice")
     yield ("Settings", _settings(run.config.get("execution")))
     if run.secret_scopes:
-        yield ("Secrets", _secrets(run.secret_scopes))
+        yield ("Secrets", secrets_by_scope(run.secret_scopes))
     yield ("Best Pass@1", _best(run))
     yield ("Submitted", f"{values.moment(run.submitted_at)} by {run.submitted_by}")
     yield ("Started", values.moment(run.started_at))
@@ -192,7 +192,15 @@ def _settings(execution: object) -> str:
     return ", ".join(f"{key} {value}" for key, value in execution.items() if value is not None)
 
 
-def _secrets(scopes: Mapping[str, str]) -> str:
+def _why_no_results(page: Page[ResultRow], agents: Sequence[AgentRow]) -> str:
+    if page.total_count:
+        return "No more results"
+    has_some = any(agent.ingested_results for agent in agents)
+    return "No result is of that kind" if has_some else "No results yet"
+
+
+def secrets_by_scope(scopes: Mapping[str, str]) -> str:
+    """The names of secrets, each with whose value it is."""
     return ", ".join(f"{name} ({_SCOPES.get(scope, scope)})" for name, scope in scopes.items())
 
 
@@ -249,7 +257,7 @@ def result_list(
     """Results slot by slot, without what they took where there is little room; `agents` gives the
     numbers a legend."""
     if not page.items:
-        yield text("No results yet" if page.total_count == 0 else "No more results")
+        yield text(_why_no_results(page, agents))
         return
     wide = () if frame.is_narrow else (">Cost", ">Tokens", "Category")
     headings = (">Agent", ">Attempt", ">Try", "Outcome", "Cause", ">Reward", ">Time")
