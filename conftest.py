@@ -33,6 +33,7 @@ ROOT = Path(__file__).parent
 WHOLE_PLATFORM = (Path("tests/end_to_end"), Path("tests/chaos"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Side by side, a file's tests stay with one worker, and so do all that start the platform.
 
