@@ -229,3 +229,11 @@ async def test_a_page_of_events_links_to_what_follows(http, three_runs):
 async def test_a_previous_page_goes_back_by_what_the_route_gives_by_itself(http, three_runs):
     answer = await http.get("/runs", params={"offset": 70})
     assert parse_qs(urlsplit(answer.links["prev"]["url"]).query)["offset"] == ["20"]
+
+
+async def test_numbers_are_read_as_the_routes_read_them(stage, http):
+    await stage.add_benchmark()
+    for asked in ("offset=1.0", "offset=1_0&limit=5.0", "offset=%202%20"):
+        answer = await http.get(f"/benchmarks?{asked}")
+        assert answer.status_code == 200, answer.text
+        assert 'rel="prev"' in answer.headers["link"]

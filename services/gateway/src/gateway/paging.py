@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import orjson
 from fastapi import Query
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from starlette.types import Scope
 
 from assay_contracts.http import Page
@@ -21,6 +21,9 @@ After = Annotated[int, Query(ge=0, le=LARGEST_SEQUENCE)]
 
 _PLACES = {"next_cursor": "cursor", "next_after": "after", "next_offset": "offset"}
 """What a page says of the next one, and the parameter that asks for it; the first that is there."""
+
+_NUMBER: TypeAdapter[int] = TypeAdapter(int)
+"""Reads a number of an address as the routes do, which take `1.0` for 1."""
 
 _PREVIOUS = {"previous_cursor": "cursor"}
 
@@ -72,10 +75,10 @@ def _before(scope: Scope, told: dict[str, Any], asked: dict[str, str]) -> dict[s
     for field, parameter in _PREVIOUS.items():
         if told.get(field) is not None:
             return {parameter: str(told[field])}
-    offset = int(asked.get("offset", 0))
+    offset = _NUMBER.validate_python(asked.get("offset", 0))
     if offset == 0 or "cursor" in asked:
         return None
-    step = int(asked.get("limit", _default_limit(scope)))
+    step = _NUMBER.validate_python(asked.get("limit", _default_limit(scope)))
     return {"offset": str(max(offset - step, 0))}
 
 
