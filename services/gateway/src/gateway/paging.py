@@ -25,8 +25,6 @@ _PLACES = {"next_cursor": "cursor", "next_after": "after", "next_offset": "offse
 _NUMBER: TypeAdapter[int] = TypeAdapter(int)
 """Reads a number of an address as the routes do, which take `1.0` for 1."""
 
-_PREVIOUS = {"previous_cursor": "cursor"}
-
 
 def page[Item](items: list[Item], total: int, offset: int) -> Page[Item]:
     """A page, with the offset of the next one if there is one."""
@@ -47,7 +45,7 @@ def links(scope: Scope, body: bytes) -> str | None:
         return None
     told = orjson.loads(body)
     asked = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    found = {"first": {}, "prev": _before(scope, told, asked), "next": _after(told)}
+    found = {"first": {}, "prev": _before(scope, asked), "next": _after(told)}
     return ", ".join(
         f'<{_address(scope, place)}>; rel="{relation}"'
         for relation, place in found.items()
@@ -70,11 +68,8 @@ def _after(told: dict[str, Any]) -> dict[str, str] | None:
     return None
 
 
-def _before(scope: Scope, told: dict[str, Any], asked: dict[str, str]) -> dict[str, str] | None:
-    """The page before: known from the page itself, or from the offset that was asked for."""
-    for field, parameter in _PREVIOUS.items():
-        if told.get(field) is not None:
-            return {parameter: str(told[field])}
+def _before(scope: Scope, asked: dict[str, str]) -> dict[str, str] | None:
+    """The page before the offset that was asked for; a cursor leads on alone."""
     offset = _NUMBER.validate_python(asked.get("offset", 0))
     if offset == 0 or "cursor" in asked:
         return None
