@@ -201,19 +201,31 @@ async def three_runs(stage, config):
     return [(await stage.submit())["id"] for _ in range(3)]
 
 
-async def test_a_page_links_to_the_first_the_previous_and_the_next(http, three_runs):
-    seen, address = [], "/api/v1/runs?benchmark=toy&limit=1"
+async def test_a_page_links_to_the_first_the_previous_and_the_next(stage, http):
+    added = [str(await stage.add_benchmark(name)) for name in ("one", "two", "three")]
+    seen, address = [], "/api/v1/benchmarks?limit=1"
     while address is not None:
         answer = await http.get(f"http://gateway{address}")
         seen += [one["id"] for one in answer.json()["items"]]
         linked = answer.links
-        assert linked["first"]["url"] == "/api/v1/runs?benchmark=toy&limit=1"
+        assert linked["first"]["url"] == "/api/v1/benchmarks?limit=1"
         if len(seen) > 1:
             before = parse_qs(urlsplit(linked["prev"]["url"]).query)
             assert before["offset"] == [str(len(seen) - 2)]
         else:
             assert "prev" not in linked
         address = linked.get("next", {}).get("url")
+    assert seen == added[::-1]
+
+
+async def test_a_page_behind_a_cursor_links_on_and_to_the_first(http, three_runs):
+    seen, address = [], "/api/v1/runs?benchmark=toy&limit=1"
+    while address is not None:
+        answer = await http.get(f"http://gateway{address}")
+        seen += [one["id"] for one in answer.json()["items"]]
+        assert answer.links["first"]["url"] == "/api/v1/runs?benchmark=toy&limit=1"
+        assert "prev" not in answer.links
+        address = answer.links.get("next", {}).get("url")
     assert seen == three_runs[::-1]
 
 
@@ -229,3 +241,11 @@ async def test_a_page_of_events_links_to_what_follows(http, three_runs):
 async def test_a_previous_page_goes_back_by_what_the_route_gives_by_itself(http, three_runs):
     answer = await http.get("/runs", params={"offset": 70})
     assert parse_qs(urlsplit(answer.links["prev"]["url"]).query)["offset"] == ["20"]
+
+
+async def test_numbers_are_read_as_the_routes_read_them(stage, http):
+    await stage.add_benchmark()
+    for asked in ("offset=1.0", "offset=1_0&limit=5.0", "offset=%202%20"):
+        answer = await http.get(f"/benchmarks?{asked}")
+        assert answer.status_code == 200, answer.text
+        assert 'rel="prev"' in answer.headers["link"]

@@ -450,9 +450,9 @@ async def test_a_viewer_reads_and_changes_nothing(stage):
 
 async def test_secrets_of_the_workspace_are_kept_by_its_admins_alone(stage):
     shared = {"name": "A_KEY", "scope": "workspace"}
-    for user, role, allowed in (("ada", "member", False), ("bob", "admin", True)):
-        await stage.person(user, default=role)
-        async with osmosis(stage, token=await stage.token_of(user)) as client:
+    for role, allowed in (("member", False), ("admin", True)):
+        await stage.person(f"a-{role}", default=role)
+        async with osmosis(stage, token=await stage.token_of(f"a-{role}")) as client:
             kept = await client.post("/environment-secrets", json=shared | {"value": "v"})
             dropped = await client.request("DELETE", "/environment-secrets", json=shared)
         if allowed:

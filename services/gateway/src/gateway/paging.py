@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import orjson
 from fastapi import Query
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from starlette.types import Scope
 
 from assay_contracts.http import Page
@@ -22,7 +22,8 @@ After = Annotated[int, Query(ge=0, le=LARGEST_SEQUENCE)]
 _PLACES = {"next_cursor": "cursor", "next_after": "after", "next_offset": "offset"}
 """What a page says of the next one, and the parameter that asks for it; the first that is there."""
 
-_PREVIOUS = {"previous_cursor": "cursor"}
+_NUMBER: TypeAdapter[int] = TypeAdapter(int)
+"""Reads a number of an address as the routes do, which take `1.0` for 1."""
 
 
 def page[Item](items: list[Item], total: int, offset: int) -> Page[Item]:
@@ -44,7 +45,7 @@ def links(scope: Scope, body: bytes) -> str | None:
         return None
     told = orjson.loads(body)
     asked = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    found = {"first": {}, "prev": _before(scope, told, asked), "next": _after(told)}
+    found = {"first": {}, "prev": _before(scope, asked), "next": _after(told)}
     return ", ".join(
         f'<{_address(scope, place)}>; rel="{relation}"'
         for relation, place in found.items()
@@ -67,15 +68,12 @@ def _after(told: dict[str, Any]) -> dict[str, str] | None:
     return None
 
 
-def _before(scope: Scope, told: dict[str, Any], asked: dict[str, str]) -> dict[str, str] | None:
-    """The page before: known from the page itself, or from the offset that was asked for."""
-    for field, parameter in _PREVIOUS.items():
-        if told.get(field) is not None:
-            return {parameter: str(told[field])}
-    offset = int(asked.get("offset", 0))
+def _before(scope: Scope, asked: dict[str, str]) -> dict[str, str] | None:
+    """The page before the offset that was asked for; a cursor leads on alone."""
+    offset = _NUMBER.validate_python(asked.get("offset", 0))
     if offset == 0 or "cursor" in asked:
         return None
-    step = int(asked.get("limit", _default_limit(scope)))
+    step = _NUMBER.validate_python(asked.get("limit", _default_limit(scope)))
     return {"offset": str(max(offset - step, 0))}
 
 
