@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from assay_client.logins import read_logins
 from assay_contracts.http import (
     Billing,
     BillingAmount,
@@ -25,9 +26,11 @@ from assay_contracts.http import (
     SecretEntry,
     ServiceStatus,
     SystemStatus,
+    WorkspaceEntry,
     WorkspaceEvent,
     WorkspaceEventPage,
 )
+from assay_contracts.identity import Role
 from assay_contracts.run_config import ConfigIssue
 from assay_local.folder import DataFolder
 
@@ -501,6 +504,23 @@ def test_followed_events_are_each_told_once_until_the_run_ends(server, assay, ma
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["5", "6", "7"]
     assert "2026-03-01 12:00:00  queued           4 results to come" in done.stdout
+
+
+def test_a_workspace_that_is_chosen_is_meant_from_then_on_and_the_usual_server_stays(
+    server, assay, make, tmp_path
+):
+    lab = WorkspaceEntry(
+        name="lab", repository=None, role=Role.OWNER, created_at=make.then, created_by="me"
+    )
+    server.answers("GET", "/api/v1/workspaces", make.page(lab))
+    server.answers("GET", "/api/v1/runs", make.page())
+    config = tmp_path / "config"
+    done = assay("workspace", "use", "lab", ASSAY_CONFIG=str(config))
+    assert (done.returncode, done.stdout) == (0, "lab is meant from now on\n")
+    assert assay("run", "list", ASSAY_CONFIG=str(config)).returncode == 0
+    [asked] = server.requests("GET", "/api/v1/runs")
+    assert asked.headers["X-Assay-Workspace"] == "lab"
+    assert read_logins(config / "logins.json").usual is None
 
 
 def test_the_workspace_is_followed_over_an_interruption(server, assay, make):

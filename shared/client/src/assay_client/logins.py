@@ -39,12 +39,15 @@ class Logins:
 
     def having(self, server: str, login: Login) -> "Logins":
         """The same with a server, which becomes the usual one."""
-        return Logins(server, {**self.servers, server: login})
+        return replace(self.remembering(server, login), usual=server)
+
+    def remembering(self, server: str, login: Login) -> "Logins":
+        """The same with what is known of a server; the usual one stays."""
+        return replace(self, servers={**self.servers, server: login})
 
     def without_token(self, server: str) -> "Logins":
         """The same, signed out of a server."""
-        known = replace(self.of(server), token=None, user=None)
-        return replace(self, servers={**self.servers, server: known})
+        return self.remembering(server, replace(self.of(server), token=None, user=None))
 
 
 def logins_file(environment: Mapping[str, str]) -> Path:

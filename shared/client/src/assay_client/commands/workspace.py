@@ -40,7 +40,7 @@ def use(context: typer.Context, name: Name, as_json: Json = False) -> None:
         )
     path = logins_file(os.environ)
     logins = read_logins(path)
-    write_logins(path, logins.having(server, replace(logins.of(server), workspace=name)))
+    write_logins(path, logins.remembering(server, replace(logins.of(server), workspace=name)))
     if as_json:
         write_json({"workspace": name, "server": server})
     else:
