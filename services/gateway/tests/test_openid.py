@@ -33,6 +33,7 @@ class Provider:
         self.signing_key = self.key
         self.claims = {"sub": "42", "email": "Ada@Example.org", "email_verified": True}
         self.overrides = {}
+        self.nonsense = {}
         self.codes = {}
         self.app = FastAPI()
         self.app.get("/.well-known/openid-configuration")(self.configuration)
@@ -41,6 +42,9 @@ class Provider:
         self.app.post("/token")(self.token)
 
     async def configuration(self):
+        return self.nonsense.get("configuration", self._configuration())
+
+    def _configuration(self):
         return {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
@@ -49,7 +53,7 @@ class Provider:
         }
 
     async def keys(self):
-        return {"keys": [self.key.as_dict(private=False)]}
+        return self.nonsense.get("keys", {"keys": [self.key.as_dict(private=False)]})
 
     async def authorize(self, request: Request):
         asked = dict(request.query_params)
@@ -210,6 +214,30 @@ async def test_without_a_workspace_for_new_users_an_operator_has_to_create_them(
         answer = await sign_in(browser)
         assert answer.status_code == 401
         assert "ask an operator" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("configuration", {}),
+        ("configuration", []),
+        ("configuration", {"issuer": 3}),
+        ("keys", {}),
+        ("keys", {"keys": ["x"]}),
+        ("keys", {"keys": [{"kty": "odd"}]}),
+        ("keys", {"keys": [{"kty": "RSA", "kid": "one", "n": "%", "e": "AQAB"}]}),
+    ],
+)
+async def test_a_provider_that_says_nonsense_lets_nobody_in(stage, provider, tmp_path, name, told):
+    provider.nonsense[name] = told
+    async with browser_of(stage, provider, tmp_path) as browser:
+        begun = await browser.get("/sign-in/openid")
+        if name == "configuration":
+            assert begun.status_code == 503
+            return
+        answer = await sign_in(browser)
+        assert answer.status_code in {401, 503}, answer.text
+        assert "assay-session" not in browser.cookies
 
 
 async def test_a_provider_that_is_away_is_said_to_be(stage, provider, tmp_path):

@@ -145,6 +145,27 @@ async def test_a_revoked_expired_or_unknown_token_opens_nothing(stage, http):
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
+async def test_who_leaves_a_workspace_leaves_its_tokens_there(stage, http):
+    await stage.person("ada", default="member", other="member")
+    here = await stage.token_of("ada", workspace="other")
+    anywhere = await stage.token_of("ada")
+    await http.delete("/workspaces/other/members/ada")
+    await http.put("/workspaces/other/members/ada", json={"role": "viewer"})
+    async with stage.client(here, workspace=None) as old:
+        assert await code_of(await old.get("/runs")) == (401, "TOKEN_REVOKED")
+    async with stage.client(anywhere, workspace="other") as own:
+        assert (await own.get("/runs")).status_code == 200
+
+
+async def test_a_repository_belongs_to_one_workspace_however_it_is_spelt(http):
+    for name in ("lab", "team"):
+        assert (await http.post("/workspaces", json={"name": name})).status_code == 201
+    mine = await http.patch("/workspaces/lab", json={"repository": "Acme/Agents"})
+    assert mine.json()["repository"] == "acme/agents"
+    again = await http.patch("/workspaces/team", json={"repository": "ACME/agents"})
+    assert await code_of(again) == (409, "CONFLICT")
+
+
 async def test_the_last_use_of_a_token_is_shown(stage):
     await stage.person("ada", default="member")
     async with stage.client(await stage.token_of("ada")) as ada:

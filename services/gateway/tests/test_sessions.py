@@ -107,7 +107,7 @@ async def test_who_tries_passwords_is_held_up(ada):
     for _ in range(10):
         answer = await ada.post("/session", json={"user": "ada", "password": "wrong"})
         assert answer.status_code == 401
-    right = {"user": "ADA", "password": PASSWORD}
+    right = {"user": "Ada@example.org", "password": PASSWORD}
     answer = await ada.post("/session", json=right)
     assert (answer.status_code, answer.json()["code"]) == (429, "RATE_LIMITED")
     assert 0 < int(answer.headers["retry-after"]) <= 300

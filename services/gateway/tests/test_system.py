@@ -249,3 +249,14 @@ async def test_every_request_body_is_described_with_an_example_that_is_right(sta
             for example in examples:
                 shape.model_validate(example)
     assert missing == []
+
+
+async def test_a_parameter_that_an_address_does_not_have_changes_nothing_unseen(stage, http):
+    await stage.add_benchmark()
+    body = {"config": {"experiment": {"benchmark": "toy"}, "agents": [{"harness": "oracle"}]}}
+    answer = await http.post("/runs?validate_only=true", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "VALIDATION")
+    assert await stage.nothing_happened()
+    listed = await http.get("/runs", params={"statuss": "running", "limits": 3})
+    assert [one["key"] for one in listed.json()["issues"]] == ["query.limits", "query.statuss"]
+    assert "did you mean status" in listed.json()["detail"]

@@ -4,7 +4,7 @@ import asyncio
 from decimal import Decimal
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assay_contracts.http import BillingMode
@@ -43,6 +43,7 @@ from gateway.master_keys import KeySource
 from gateway.mcp.server import serve_mcp
 from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
+from gateway.parameters import only_known
 from gateway.people import devices, sessions, tokens, users, workspaces
 from gateway.people.attempts import Attempts
 from gateway.people.openid import OpenIdProvider
@@ -186,7 +187,9 @@ def build_app(
         sessions.router,
         devices.router,
     ):
-        app.include_router(router, prefix="/api/v1", responses=errors)
+        app.include_router(
+            router, prefix="/api/v1", responses=errors, dependencies=[Depends(only_known)]
+        )
     app.include_router(system.health)
     app.include_router(accounts.router)
     app.include_router(single_sign_on.router)

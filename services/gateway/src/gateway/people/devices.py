@@ -134,7 +134,17 @@ async def redeem(device_code: str, desk: Desk) -> CreatedToken:
         if standing is None and row is not None:
             await queries.drop_device(connection, key)
             wanted = Wanted(row["device_name"], None, None, now + _TOKEN_LIFETIME)
-            return await issue(connection, row["user"], wanted)
+            token = await issue(connection, row["user"], wanted)
+            await desk.audit.tell_of(
+                connection,
+                row["user"],
+                None,
+                "token-created",
+                str(token.id),
+                {"name": wanted.name},
+                INSTALLATION,
+            )
+            return token
         if row is not None and standing is not None and standing.code == "access_denied":
             await queries.drop_device(connection, key)
     raise standing or DeviceRefusedError("expired_token", "the code has expired")

@@ -20,6 +20,7 @@ from fastapi import Depends, Request
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
+from pydantic import BaseModel, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay_contracts.audit_events import INSTALLATION
@@ -108,7 +109,7 @@ async def authorization_address(
         found = await _discovered(provider, http)
     async with _client(provider, return_to) as client:
         address, _ = client.create_authorization_url(
-            found["authorization_endpoint"],
+            found.authorization_endpoint,
             state=state.state,
             nonce=state.nonce,
             code_verifier=state.verifier,
@@ -143,17 +144,19 @@ async def _claims(
 ) -> dict[str, Any]:
     async with _http() as http:
         found = await _discovered(provider, http)
-        keys = (await _got(http, found["jwks_uri"])).json()
+        keys = await _told(provider, http, found.jwks_uri, _Keys)
     try:
         async with _client(provider, return_to) as client:
             tokens = await client.fetch_token(
-                found["token_endpoint"],
+                found.token_endpoint,
                 authorization_response=returned,
                 state=state.state,
                 code_verifier=state.verifier,
                 grant_type="authorization_code",
             )
-        token = jwt.decode(tokens["id_token"], KeySet.import_key_set(keys), algorithms=_ALGORITHMS)
+        token = jwt.decode(
+            tokens["id_token"], KeySet.import_key_set({"keys": keys.keys}), algorithms=_ALGORITHMS
+        )
         jwt.JWTClaimsRegistry(
             now=int(time.time()),
             leeway=_LEEWAY_SECONDS,
@@ -256,24 +259,37 @@ def _http() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=_TIMEOUT_SECONDS)
 
 
-async def _discovered(provider: OpenIdProvider, http: httpx.AsyncClient) -> dict[str, Any]:
+class _Discovery(BaseModel):
+    """What a provider says of itself, as far as it is needed (OpenID Connect Discovery 1.0)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+
+
+class _Keys(BaseModel):
+    """The keys that a provider signs with (RFC 7517)."""
+
+    keys: list[dict[str, Any]]
+
+
+async def _discovered(provider: OpenIdProvider, http: httpx.AsyncClient) -> _Discovery:
     address = provider.issuer.rstrip("/") + "/.well-known/openid-configuration"
-    try:
-        found: dict[str, Any] = (await _got(http, address)).json()
-    except ValueError as error:
-        raise _away(provider) from error
-    except ProblemError as error:
-        raise _away(provider) from error
-    if found.get("issuer") != provider.issuer:
+    found = await _told(provider, http, address, _Discovery)
+    if found.issuer != provider.issuer:
         raise _refused("the provider's issuer is not the one that was set up; ask an operator")
     return found
 
 
-async def _got(http: httpx.AsyncClient, address: str) -> httpx.Response:
+async def _told[Shape: BaseModel](
+    provider: OpenIdProvider, http: httpx.AsyncClient, address: str, shape: type[Shape]
+) -> Shape:
     try:
-        return (await http.get(address)).raise_for_status()
-    except httpx.HTTPError as error:
-        raise unavailable("the sign-in provider does not answer; try again in a moment") from error
+        return shape.model_validate_json((await http.get(address)).raise_for_status().content)
+    except (httpx.HTTPError, httpx.InvalidURL, ValidationError) as error:
+        log.warning("openid-away", address=address, error=type(error).__name__)
+        raise _away(provider) from error
 
 
 def _away(provider: OpenIdProvider) -> ProblemError:

@@ -47,7 +47,7 @@ async def workspace_of_repository(connection: AsyncConnection, repository: str) 
     """The workspace that is connected to a repository (owner/name, in any case)."""
     return await connection.scalar(
         select(workspaces.c.name).where(
-            func.lower(workspaces.c.repository) == repository.lower(),
+            workspaces.c.repository == repository.lower(),
             workspaces.c.removed_at.is_(None),
         )
     )
@@ -122,7 +122,7 @@ async def set_member(
 
 
 async def drop_member(connection: AsyncConnection, workspace: str, user: str) -> None:
-    """Take a user out of a workspace, with its personal secrets there."""
+    """Take a user out of a workspace, with its personal secrets and its tokens for it alone."""
     await connection.execute(
         delete(members).where(members.c.workspace == workspace, members.c.user == user)
     )
@@ -130,6 +130,13 @@ async def drop_member(connection: AsyncConnection, workspace: str, user: str) ->
         delete(secrets).where(
             secrets.c.workspace == workspace, secrets.c.scope == "user", secrets.c.owner == user
         )
+    )
+    await connection.execute(
+        update(tokens)
+        .where(
+            tokens.c.workspace == workspace, tokens.c.user == user, tokens.c.revoked_at.is_(None)
+        )
+        .values(revoked_at=func.now())
     )
 
 

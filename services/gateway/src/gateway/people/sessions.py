@@ -130,17 +130,19 @@ async def _proven(body: SignIn, request: Request, desk: Desk) -> str:
         raise invalid([ConfigIssue(key="body", message="needs user and password, or a token")])
     attempts: Attempts = request.app.state.attempts
     network = network_of(request.scope.get("client"))
-    attempts.require_few(body.user, network)
     async with desk.acting() as connection:
         row = await queries.find_sign_in(connection, body.user)
+    # By name or by address, it is the same user whose password is tried.
+    name = body.user if row is None else str(row["name"])
+    attempts.require_few(name, network)
     if not await is_password(body.password, None if row is None else row["password"]) or not row:
-        attempts.failed(body.user, network)
+        attempts.failed(name, network)
         raise ProblemError(
             ProblemCode.AUTH_REQUIRED,
             401,
             "the user or the password is not right; after ten failures one has to wait",
         )
-    return str(row["name"])
+    return name
 
 
 async def begin(user: str, act: str, request: Request, response: Response, desk: Desk) -> Whoami:

@@ -13,8 +13,10 @@ from assay_contracts.identity import Permission, Role
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Password = Annotated[str, StringConstraints(min_length=12, max_length=200)]
 Repository = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200)
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$", max_length=200, to_lower=True),
 ]
+"""Small letters: whoever hosts repositories tells their names apart by letters alone."""
 
 
 class WorkspaceEntry(Resource):
