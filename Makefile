@@ -36,7 +36,7 @@ define pytest_with_engine
 	else exit $$code; fi
 endef
 
-side_by_side := -n auto --maxprocesses 4 --dist loadgroup
+side_by_side := -n auto --maxprocesses 4
 
 test: | venv ## run the tests; those that need Docker run where there is an engine
 	$(call pytest_with_engine,$(side_by_side) $(PYTEST_ARGS))

@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 from faststream.nats import NatsBroker
 from pydantic import SecretStr
+from xdist.scheduler import LoadScopeScheduling
 
 from assay_kernel.event_store import EventStore
 from assay_kernel.settings import KernelSettings
@@ -29,24 +30,22 @@ from assay_local.embedded import (
     start_program,
 )
 
-ROOT = Path(__file__).parent
-WHOLE_PLATFORM = (Path("tests/end_to_end"), Path("tests/chaos"))
+WHOLE_PLATFORM = ("tests/end_to_end/", "tests/chaos/")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side, a file's tests stay with one worker, and so do all that start the platform.
+    """The tests that start the whole platform take longest, and begin first."""
+    items.sort(key=lambda item: not item.nodeid.startswith(WHOLE_PLATFORM))
 
-    Those take longest, and begin first.
-    """
 
-    def starts_platform(item: pytest.Item) -> bool:
-        return item.path.parent.relative_to(ROOT) in WHOLE_PLATFORM
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Side by side, a file's tests stay with one worker, and so do all that start the platform."""
+    return _ByFile(config, log)
 
-    items.sort(key=lambda item: not starts_platform(item))
-    for item in items:
-        group = "platform" if starts_platform(item) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+
+class _ByFile(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return "platform" if nodeid.startswith(WHOLE_PLATFORM) else nodeid.partition("::")[0]
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
