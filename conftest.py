@@ -30,22 +30,23 @@ from assay_local.embedded import (
     start_program,
 )
 
-WHOLE_PLATFORM = ("tests/end_to_end/", "tests/chaos/")
+ALONE = ("tests/end_to_end/", "tests/chaos/", "tests/integration/", "services/sandbox-runner/")
+"""Tests that start the whole platform, or disturb what they share: the Docker engine, namespaces."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that start the whole platform take longest, and begin first."""
-    items.sort(key=lambda item: not item.nodeid.startswith(WHOLE_PLATFORM))
+    """Those that have to stay together take longest, and begin first."""
+    items.sort(key=lambda item: not item.nodeid.startswith(ALONE))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Side by side, a file's tests stay with one worker, and so do all that start the platform."""
+    """Side by side, a file's tests stay with one worker, and so do all that bear no others."""
     return _ByFile(config, log)
 
 
 class _ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
-        return "platform" if nodeid.startswith(WHOLE_PLATFORM) else nodeid.partition("::")[0]
+        return "alone" if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:

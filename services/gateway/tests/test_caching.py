@@ -64,7 +64,14 @@ async def test_nobody_is_shown_less_than_what_they_wrote_whoever_serves_them(sta
     """Two gateways over the same database: one writes, the other has an answer kept."""
     await stage.add_benchmark()
     other_app = build_app(
-        type(stage.desk)(stage.store, stage.engine, stage.reader, stage.blobs, stage.vault),
+        type(stage.desk)(
+            stage.store,
+            stage.engine,
+            stage.reader,
+            stage.blobs,
+            stage.vault,
+            stage.desk.audit,
+        ),
         stage.app.state.tokens,
         stage.closing,
     )

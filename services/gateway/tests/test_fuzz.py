@@ -22,6 +22,7 @@ CHECKS = (
 )
 LEFT_OUT = (
     "/readyz",  # rightly says that the other services are not here
+    "/api/v1/sql",  # has no role of its own to query with here
     "/api/v1/session",  # signs the one out that asks
     "/api/v1/system/replay",  # waits for services that are not here
 )
@@ -38,7 +39,7 @@ parameters = {{ "path.ref" = "{benchmark}" }}
 
 [[operations]]
 include-path-regex = "leaderboard$"
-checks.not_a_server_error.expected-statuses = ["2xx", "4xx", "503"]
+checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 """
 """What the made-up requests ask for, so that they get past `not found`. A past moment's standings
 come from the leaderboard service, which is not here: 503 is the right answer."""

@@ -1,11 +1,9 @@
 """What stands behind the `?` of an address has to be known: a typo must not change what is done."""
 
 from collections.abc import Iterator
-from functools import cache
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
 
 from assay_contracts.run_config import ConfigIssue
 from gateway.problems import did_you_mean, invalid
@@ -20,7 +18,7 @@ async def only_known(request: Request) -> None:
     sent = set(request.query_params)
     if not sent:
         return
-    known = _known(request.scope["route"])
+    known = set(_names(request.scope["route"].dependant))
     unknown = sorted(sent - known)
     if unknown:
         message = "is no parameter of this address"
@@ -30,11 +28,6 @@ async def only_known(request: Request) -> None:
                 for one in unknown
             ]
         )
-
-
-@cache
-def _known(route: APIRoute) -> frozenset[str]:
-    return frozenset(_names(route.dependant))
 
 
 def _names(dependant: Dependant) -> Iterator[str]:
