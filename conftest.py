@@ -31,7 +31,7 @@ from assay_local.embedded import (
 )
 
 ALONE = ("tests/end_to_end/", "tests/chaos/", "tests/integration/", "services/sandbox-runner/")
-"""Tests that start the whole platform, or disturb what they share: the Docker engine, namespaces."""
+"""Tests that start the whole platform, or disturb what they share, such as the Docker engine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -63,7 +63,7 @@ from run_scheduler.runs_projection import RunsProjection
 
 ADMIN, RUNNER = "admin-token-of-this-test", "runner-token-of-this-test"
 SCHEMAS = (registry_sync, run_scheduler, grader, leaderboard, gateway)
-MORE_WORKSPACES = ("other", "elsewhere", "foreign")
+MORE_WORKSPACES = ("other", "elsewhere", "foreign", "empty")
 TASKS = ("fix-roman", "fix-greek", "count-words", "sort-lines")
 
 Fields = dict[str, Any]
