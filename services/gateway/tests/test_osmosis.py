@@ -413,11 +413,11 @@ async def test_a_repository_means_the_workspace_that_is_connected_to_it(stage, h
     await stage.add_benchmark(workspace="other")
     connected = await http.patch("/workspaces/other", json={"repository": "Team/Evals"})
     assert connected.status_code == 200
-    scope = {"X-Osmosis-Git": "team/evals"}
+    scope = {"X-Osmosis-Git": "TEAM/evals"}
     async with osmosis(stage, token=await stage.token_of("ada"), headers=scope) as ada:
         assert (await ada.get("/verify")).json()["workspace"]["name"] == "other"
         [workspace] = (await ada.get("/workspaces")).json()["workspaces"]
-        assert workspace["connected_repo"] == {"repo_full_name": "Team/Evals"}
+        assert workspace["connected_repo"] == {"repo_full_name": "team/evals"}
         run = await submitted(ada)
         assert (await ada.get(f"/benchmark-runs/{run['name']}")).status_code == 200
     await stage.person("eve", default="owner")
