@@ -6,15 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import httpx
 
 from assay_local.embedded import free_port
 
+HEADERS = {"Authorization": "Bearer hush-admin-token"}
 REQUEST = "01890000-0000-7000-8000-000000000001"
 
 
-def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, tmp_path):
+@contextmanager
+def running(settings, tmp_path, **more):
+    """The process once it answers: itself, its address, and its log, which ends with it."""
     port, log = free_port(), tmp_path / "gateway.log"
     (tmp_path / "token").write_text("hush-admin-token")
     environment = {
@@ -24,9 +28,9 @@ def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, 
         "ASSAY_BLOB_URL": settings.blob_url,
         "ASSAY_HTTP_PORT": str(port),
         "ASSAY_ADMIN_TOKEN_FILE": str(tmp_path / "token"),
+        **more,
     }
     base = f"http://127.0.0.1:{port}"
-    token = {"Authorization": "Bearer hush-admin-token"}
     with log.open("wb") as opened:
         process = subprocess.Popen(
             [sys.executable, "-m", "gateway"], env=environment, stderr=opened, stdout=opened
@@ -37,27 +41,10 @@ def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, 
             assert time.monotonic() < deadline, log.read_text()
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
-        ready = httpx.get(f"{base}/readyz", timeout=10)
-        assert ready.status_code == 503
-        assert "gateway" not in ready.json()["missing"]
-        assert httpx.get(f"{base}/api/v1/runs", headers=token).json()["items"] == []
-        added = httpx.post(
-            f"{base}/api/v1/benchmarks",
-            json={"source": {"kind": "folder", "path": "/toy"}},
-            headers=token | {"X-Request-ID": REQUEST},
-            timeout=20,
-        )
-        assert (added.status_code, added.headers["X-Request-ID"]) == (201, REQUEST)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        yield process, base, log
     finally:
         process.kill()
         process.wait()
-    assert "hush" not in log.read_text()
-    logged = [json.loads(line) for line in log.read_text().splitlines()]
-    of_request = {one["event"] for one in logged if one.get("correlation_id") == REQUEST}
-    # The second is logged without naming the id, which goes with all that a request leads to.
-    assert {"decided", "read-model-lags"} <= of_request
 
 
 def _answers(base):
@@ -67,35 +54,38 @@ def _answers(base):
         return False
 
 
+def test_it_serves_until_told_to_stop_and_then_ends_at_once_and_clean(settings, tmp_path):
+    with running(settings, tmp_path) as (process, base, log):
+        ready = httpx.get(f"{base}/readyz", timeout=10)
+        assert ready.status_code == 503
+        assert "gateway" not in ready.json()["missing"]
+        assert httpx.get(f"{base}/api/v1/runs", headers=HEADERS).json()["items"] == []
+        added = httpx.post(
+            f"{base}/api/v1/benchmarks",
+            json={"source": {"kind": "folder", "path": "/toy"}},
+            headers=HEADERS | {"X-Request-ID": REQUEST},
+            timeout=20,
+        )
+        assert (added.status_code, added.headers["X-Request-ID"]) == (201, REQUEST)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    assert "hush" not in log.read_text()
+    logged = [json.loads(line) for line in log.read_text().splitlines()]
+    of_request = {one["event"] for one in logged if one.get("correlation_id") == REQUEST}
+    # The second is logged without naming the id, which goes with all that a request leads to.
+    assert {"decided", "read-model-lags"} <= of_request
+
+
 def test_it_takes_its_master_key_from_a_command_and_counts_where_it_is_told_to(settings, tmp_path):
-    port, log = free_port(), tmp_path / "gateway.log"
-    (tmp_path / "token").write_text("hush-admin-token")
     script = tmp_path / "kms.py"
     script.write_text("print('hush-key-' * 5)")
-    environment = {
-        **os.environ,
-        "ASSAY_NATS_URL": settings.nats_url.get_secret_value(),
-        "ASSAY_DATABASE_URL": settings.database_url.get_secret_value(),
-        "ASSAY_BLOB_URL": settings.blob_url,
-        "ASSAY_HTTP_PORT": str(port),
-        "ASSAY_ADMIN_TOKEN_FILE": str(tmp_path / "token"),
+    more = {
         "ASSAY_MASTER_KEY_COMMAND": f"{sys.executable} {script}",
         "ASSAY_BILLING": "budget",
         "ASSAY_BILLING_USD": "12.5",
     }
-    base = f"http://127.0.0.1:{port}"
-    headers = {"Authorization": "Bearer hush-admin-token"}
-    with log.open("wb") as opened:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "gateway"], env=environment, stderr=opened, stdout=opened
-        )
-    try:
-        deadline = time.monotonic() + 60
-        while not _answers(base):
-            assert time.monotonic() < deadline, log.read_text()
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.05)
-        with httpx.Client(base_url=f"{base}/api/v1", headers=headers, timeout=30) as client:
+    with running(settings, tmp_path, **more) as (process, base, log):
+        with httpx.Client(base_url=f"{base}/api/v1", headers=HEADERS, timeout=30) as client:
             kept = client.put("/secrets/KEY", json={"value": "hush-value"})
             assert kept.status_code == 200, kept.text
             assert client.post("/secrets/rotate").json()["records"] == 1
@@ -103,9 +93,6 @@ def test_it_takes_its_master_key_from_a_command_and_counts_where_it_is_told_to(s
         assert (shown["mode"], shown["usd"]["left"]) == ("budget", 12.5)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
-    finally:
-        process.kill()
-        process.wait()
     assert "hush" not in log.read_text()
 
 
