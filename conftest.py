@@ -49,7 +49,7 @@ class _ByFile(LoadScopeScheduling):
         return "alone" if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
     """Return when `condition` holds; fail the test when it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

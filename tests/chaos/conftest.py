@@ -263,7 +263,7 @@ def second_runner(platform: Any) -> Iterator[ProcessRef]:
         assert found is not None
         yield found
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

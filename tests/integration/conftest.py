@@ -259,7 +259,7 @@ class StandInRunner:
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
-                    [message] = await pull.fetch(1, timeout=5)
+                    [message] = await pull.fetch(1, timeout=60)
                 except TimeoutError:
                     continue
                 group.create_task(self._work(message))

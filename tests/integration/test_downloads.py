@@ -47,7 +47,7 @@ async def run(door, settings):
     async with door.client() as client, pipeline.beside(door, answer):
         submitted = (await client.post("/runs", json={"config": config})).json()
         assert await door.platform.ended(UUID(submitted["id"])) == "finished"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             path = f"/runs/{submitted['id']}"
             while (await client.get(path)).json()["status"] != "finished":
                 await asyncio.sleep(0.05)

@@ -37,7 +37,7 @@ async def test_a_run_from_submission_to_leaderboard_by_http(door):
         run = submitted.json()
         assert (run["expected_results"], run["submitted_by"]) == (14, "admin")
         assert await door.platform.ended(UUID(run["id"])) == "finished"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (await client.get("/benchmarks/demo/leaderboard")).json()["standings"]:
                 await asyncio.sleep(0.05)
         detail = (await client.get(f"/runs/{run['name']}")).json()
@@ -158,7 +158,7 @@ async def test_benchmarks_are_added_removed_and_never_doubled(door, tmp_path):
         assert added.status_code == 201
         again = await client.post("/benchmarks", json={"source": source, "name": "mine/own"})
         assert (again.status_code, again.json()["code"]) == (409, "CONFLICT")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 shown = (await client.get("/benchmarks/mine%2Fown")).json()
                 if shown["sync_status"] == "failed":
@@ -186,7 +186,7 @@ async def test_of_two_stops_at_once_one_wins_and_the_other_is_told(door):
     async with door.client() as client, stand_in(door, pipeline.passed) as runner:
         runner.gate.clear()
         run = (await client.post("/runs", json={"config": config()})).json()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not runner.orders:
                 await asyncio.sleep(0.02)
         answers = await asyncio.gather(
@@ -281,7 +281,7 @@ async def test_a_secret_is_handed_to_a_runner_alone_and_only_while_its_run_goes_
         assert b"hush" not in b"".join(row.sealed + row.wrapped_key for row in rows)
         async with stand_in(door, pipeline.passed):
             assert await door.platform.ended(UUID(run["id"])) == "finished"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (await client.get(f"/runs/{run['id']}")).json()["status"] != "finished":
                 await asyncio.sleep(0.05)
         late = await runner.post("/internal/secrets", json=claim)
@@ -307,7 +307,7 @@ async def test_artifacts_are_listed_and_downloaded_and_no_path_leads_elsewhere(d
     async with door.client() as client, stand_in(door, answer):
         run = (await client.post("/runs", json={"config": config()})).json()
         await door.platform.ended(UUID(run["id"]))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 page = (await client.get(f"/runs/{run['id']}/results")).json()
                 if page["total_count"] == 14:

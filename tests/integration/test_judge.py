@@ -127,7 +127,7 @@ class Door:
 
     async def add(self, folder):
         """Add a benchmark by its folder, with a key for its judge; returns it once it is ready."""
-        async with self.client() as client, asyncio.timeout(30):
+        async with self.client() as client, asyncio.timeout(60):
             source = {"kind": "folder", "path": str(folder)}
             body = {"source": source, "name": "judged"}
             while (await self._added(client, body)).status_code != 201:
@@ -305,7 +305,7 @@ async def test_a_judged_run_from_the_manifest_to_its_verdicts_and_the_key_is_now
         verdicts = await door.verdicts(run)
         service = door.services["grader"]
         last = await door.platform.store.last_sequence("RUNS")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while service.runners[0].sequence < last:
                 await asyncio.sleep(0.02)
         [report] = await service.replay(Replay(verify=True))
@@ -397,7 +397,7 @@ async def test_a_grader_killed_between_the_reply_and_its_commit_tells_one_verdic
         second = start()
         try:
             verdicts = await door.verdicts(run)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while await left_to_judge(database_url):
                     await asyncio.sleep(0.05)
         finally:
@@ -447,7 +447,7 @@ async def test_a_grader_on_an_empty_database_pays_for_no_verdict_again(
     anew = own_settings(GraderSettings, database_url=empty, judge_tick=0.05)
     last = await door.platform.store.last_sequence("RUNS")
     async with serving(("grader", anew, grader.app.wire, grader.app.SCHEMA)) as [service]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while service.runners[0].sequence < last:
                 await asyncio.sleep(0.02)
         async with service.engine.connect() as connection:
@@ -467,7 +467,7 @@ async def test_a_gateway_that_is_away_delays_a_judgement_and_costs_no_verdict(
         await door.add(benchmark("right"))
         run = await door.submit()
         query = "SELECT 1 FROM grader.judgements WHERE claim IS NULL AND not_before > now()"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 with psycopg.connect(database_url) as connection:
                     if connection.execute(query).fetchall():
@@ -514,7 +514,7 @@ async def test_a_stop_lets_the_judge_ask_nothing_new(installed, benchmark, stand
     async with installed(**settings) as door, stand_in({"a": "42", "b": "42"}):
         await door.add(benchmark("a", "b"))
         run = await door.submit()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (
                 len(model.asked) < 1
                 or [one.event.type for one in await door.platform.events(run)].count(

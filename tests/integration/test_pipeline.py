@@ -67,7 +67,7 @@ async def rows_of(service, table, at_sequence=None):
 
 
 async def caught_up(platform, *running):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         for service in running:
             for projection, runner in zip(service.projections, service.runners, strict=True):
                 (subject,) = projection.subjects
@@ -168,7 +168,7 @@ async def test_a_stop_lets_nothing_new_start_and_waits_for_what_runs(platform, s
     async with services() as running, stand_in(pipeline.passed) as runner:
         runner.gate.clear()
         run = await platform.submit(pin, 50, concurrent=2)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(runner.orders) < 2:
                 await asyncio.sleep(0.02)
         await platform.ask_to_stop(run)
@@ -194,7 +194,7 @@ async def test_results_told_twice_or_late_change_no_score(platform, services, st
         await platform.store.tell(late, message_id="late")
         again = late.model_copy(update={"id": pipeline.new_id()})
         await platform.store.tell(again, message_id="late again")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(await platform.events(run)) < 10:
                 await asyncio.sleep(0.02)
         await caught_up(platform, *running.values())

@@ -26,7 +26,7 @@ async def submitted(client) -> UUID:
 
 async def letters(client, count):
     """Wait for so many dead letters; returns them."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             found = (await client.get("/deadletters")).json()["items"]
             if len(found) >= count:
@@ -69,7 +69,7 @@ async def test_a_benchmark_with_a_decision_that_nobody_can_read_stops_no_other(d
     await store.tell_bytes(subject, b"no decision", message_id="odd")
     await store.tell(added, message_id="added")
     source = {"kind": "folder", "path": str(tmp_path / "nothing")}
-    async with door.client() as client, asyncio.timeout(30):
+    async with door.client() as client, asyncio.timeout(60):
         answer = await client.post("/benchmarks", json={"source": source, "name": "other"})
         assert answer.status_code < 300, answer.text
         while (await client.get("/benchmarks/other")).json()["sync_status"] != "failed":

@@ -122,7 +122,7 @@ async def told(platform, run, kind, count=1):
 
 
 async def queue_is_empty(store):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await store.client.jetstream().stream_info(WORK_STREAM)).state.messages:
             await asyncio.sleep(0.05)
 
@@ -186,7 +186,7 @@ async def test_work_whose_result_was_told_is_not_done_again(platform, store, ord
         ),
     )
     lost = await jetstream.pull_subscribe_bind(stream=WORK_STREAM, durable="runner-default")
-    await lost.fetch(1, timeout=5)
+    await lost.fetch(1, timeout=60)
     first = pipeline.result_event(queued, pipeline.passed(queued))
     await store.tell(first, message_id=first.data.message_id(queued.run, first.type))
     async with working():
@@ -202,7 +202,7 @@ async def test_a_runner_that_shuts_down_hands_its_work_back_and_leaves_no_sandbo
     async with working():
         queued = await order(store, "sleep 5555; touch /app/done\n")
         await told(platform, queued.run, "attempt-started")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not _running("sleep 5555"):
                 await asyncio.sleep(0.05)
     assert not _running("sleep 5555")
@@ -293,7 +293,7 @@ async def test_a_runner_that_hung_leaves_a_try_that_another_has_begun(
     async with working() as worker:
         queued = await order(store, "sleep 7777\n")
         [ours] = await told(platform, queued.run, "attempt-started")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not _running("sleep 7777"):
                 await asyncio.sleep(0.05)
         data = ours.data.model_copy(update={"delivery": 9, "runner": "another"})
@@ -301,7 +301,7 @@ async def test_a_runner_that_hung_leaves_a_try_that_another_has_begun(
         await store.tell(theirs, message_id=data.message_id(queued.run, theirs.type))
         assert worker.running == 1
         hang_longer_than_a_claim()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while _running("sleep 7777"):
                 await asyncio.sleep(0.05)
     types = [one.event.type for one in await platform.events(queued.run)]

@@ -20,7 +20,7 @@ from assay_local.process import ProcessRef
 _DRIVER = Path(__file__).with_name("assay_with_stand_ins.py")
 
 
-def _wait_until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
+def _wait_until(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
     """Return when `condition` holds; fail the test when it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

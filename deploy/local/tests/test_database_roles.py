@@ -41,7 +41,7 @@ def _running(cluster: Path, password: str | None) -> Iterator[str]:
         yield address
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(20)
+        process.wait(60)
 
 
 def _migrate(address: str, service: str) -> None:

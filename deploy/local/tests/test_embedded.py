@@ -34,7 +34,7 @@ def _started(
         yield process
     finally:
         process.send_signal(program.stop_signal)
-        process.wait(30)
+        process.wait(60)
 
 
 def test_free_ports_can_be_listened_on_and_differ():
@@ -81,7 +81,7 @@ def test_a_server_that_was_left_on_the_cluster_is_ended_first(
     program, _ = postgres_program(short_folder / "left")
     with _started(program, short_folder / "log", wait_until) as process:
         again, _ = postgres_program(short_folder / "left")
-        process.wait(30)
+        process.wait(60)
         with _started(again, short_folder / "log", wait_until):
             pass
 

@@ -116,5 +116,5 @@ def test_a_program_ends_with_the_process_that_started_it(
 def test_a_program_that_is_not_there_says_so_in_its_log(tmp_path):
     process = start_program(Program("none", ["/nowhere/none"]), tmp_path / "log")
 
-    assert process.wait(30) == 127
+    assert process.wait(60) == 127
     assert "/nowhere/none could not be started" in (tmp_path / "log").read_text()

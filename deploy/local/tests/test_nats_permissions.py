@@ -139,7 +139,7 @@ class Session:
             else:
                 await self.client.subscribe(subject)
         await self.client.publish(NOBODYS, b"")  # the server answers in order
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not self.refusals or _refusal("publish", NOBODYS) not in self.refusals[-1]:
                 self._told.clear()
                 await self._told.wait()
@@ -164,7 +164,7 @@ def _running(folder: Path, users: Users, passwords: Mapping[str, str] | None) ->
         yield
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -242,11 +242,11 @@ async def test_a_question_is_answered_once_and_nothing_else_is_sent_to_who_asked
         await grader.client.flush()
         asked = await gateway.client.subscribe(gateway.client.new_inbox())
         await gateway.client.publish("commands.grader.status", b"?", reply=asked.subject)
-        question = await questions.next_msg(5)
+        question = await questions.next_msg(60)
         beside = f"{asked.subject}.x"
         assert await grader.refused("publish", [beside, question.reply]) == {beside}
         assert await grader.refused("publish", [question.reply]) == {question.reply}
-        assert (await asked.next_msg(5)).data == b"{}"
+        assert (await asked.next_msg(60)).data == b"{}"
         with pytest.raises(NoAnswerError):
             await asked.next_msg(0.2)
 
@@ -280,9 +280,9 @@ async def test_the_runner_takes_work_and_acknowledges_it(users):
         )
         await context.add_consumer("WORK", config)
         pulling = await context.pull_subscribe_bind(stream="WORK", durable="runner-local")
-        [order] = await pulling.fetch(1, timeout=5)
+        [order] = await pulling.fetch(1, timeout=60)
         await order.in_progress()
-        await order.ack_sync(5)
+        await order.ack_sync(60)
         with pytest.raises(NoAnswerError):
             await pulling.fetch(1, timeout=0.2)
         assert session.refusals == []
@@ -294,7 +294,7 @@ async def test_the_operator_may_do_everything(users):
         heard = await session.client.subscribe(">")
         for subject in subjects:
             await session.client.publish(subject, b"{}")
-        assert [(await heard.next_msg(5)).subject for _ in subjects] == subjects
+        assert [(await heard.next_msg(60)).subject for _ in subjects] == subjects
         await session.client.jetstream().add_stream(StreamConfig(name="OTHER", subjects=["x"]))
 
 

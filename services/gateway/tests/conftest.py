@@ -186,7 +186,7 @@ class Stage:
 
     async def audited(self, acts: int) -> None:
         """Wait until that many acts have gone through the outbox and are folded."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await self.store.last_sequence("AUDIT") < acts:
                 await asyncio.sleep(0.01)
         await self.caught_up()
@@ -194,7 +194,7 @@ class Stage:
     async def somebody_waits(self) -> None:
         """Wait until a session of the database waits for another one's transaction."""
         blocked = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = :kind")
-        async with asyncio.timeout(20), self.engine.connect() as connection:
+        async with asyncio.timeout(60), self.engine.connect() as connection:
             while not await connection.scalar(blocked, {"kind": "transactionid"}):
                 await asyncio.sleep(0.01)
 
@@ -214,7 +214,7 @@ class Stage:
         """Wait until every read model stands where its stream does, unless they are held."""
         if not self.following:
             return
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for runner in self.runners:
                 projection = runner._projection
                 (subject,) = projection.subjects
@@ -414,7 +414,7 @@ async def served(stage: Stage) -> AsyncIterator[tuple[httpx.AsyncClient, asyncio
     headers = {"Authorization": stage.client().headers["Authorization"]}
     base = f"http://127.0.0.1:{port}/api/v1"
     async with httpx.AsyncClient(base_url=base, headers=headers, timeout=20) as client:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     await client.get("/runs")

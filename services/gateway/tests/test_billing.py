@@ -344,7 +344,7 @@ async def hook(stage, http, tmp_path):
         uvicorn.Config(hook.app, port=(port := free_port()), log_config=None, lifespan="off")
     )
     serving = asyncio.create_task(server.serve())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not server.started:
             await asyncio.sleep(0.01)
     hook.gate_of = lambda **more: WebhookGate(

@@ -25,7 +25,7 @@ async def agent(stage, served):
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(60),
             httpx2.AsyncClient(headers=headers, timeout=20) as http,
             Client(streamable_http_client(address, http_client=http)) as session,
         ):

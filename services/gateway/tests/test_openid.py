@@ -98,7 +98,7 @@ async def provider():
     made = Provider(port)
     server = uvicorn.Server(uvicorn.Config(made.app, port=port, log_level="warning"))
     serving = asyncio.create_task(server.serve())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not server.started:
             await asyncio.sleep(0.01)
     yield made

@@ -58,7 +58,7 @@ async def address(stage):
     """The address at which the application is served, by a real HTTP server."""
     port = free_port()
     serving = asyncio.create_task(serve(stage.app, "127.0.0.1", port, stage.closing, HttpLimits()))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await _answers(port):
             await asyncio.sleep(0.02)
     yield f"http://127.0.0.1:{port}"

@@ -160,7 +160,7 @@ async def test_one_reader_serves_all_and_is_gone_with_the_last(stage, served):
         }
 
     before = await consumers()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with listening(client) as first, listening(client) as second:
             for events in (first, second):
                 assert (await anext(events)).id.startswith("runs:")
@@ -181,7 +181,7 @@ async def test_a_listener_hears_its_workspace_and_the_catalogue_alone(stage, ser
         "X-Assay-Workspace": "other",
     }
     await stage.add_benchmark()
-    async with asyncio.timeout(30), listening(client, headers=headers) as events:
+    async with asyncio.timeout(60), listening(client, headers=headers) as events:
         await anext(events)
         await stage.submit()
         await stage.add_benchmark("managed-one", workspace="managed")
@@ -196,7 +196,7 @@ async def test_what_is_asked_for_alone_arrives(stage, served):
     await stage.add_benchmark("second")
     old = await stage.submit()
     other = await stage.submit(experiment={"benchmark": "second"})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with (
             listening(client, params={"type": "finished"}) as finished,
             listening(client, params={"benchmark": "toy", "type": "queued"}) as of_toy,
@@ -227,7 +227,7 @@ async def test_signs_of_life_carry_the_position_past_what_is_not_wanted(stage, s
     client, _ = served
     await stage.add_benchmark()
     run = await stage.submit()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with listening(client, params={"type": "failed"}) as events:
             began = await anext(events)
             await tell(stage, started(run["id"]))
@@ -247,7 +247,7 @@ async def test_a_stream_ends_when_the_right_to_it_is_lost(stage, http, served, l
     token = await stage.token_of("ada")
     headers = {"Authorization": f"Bearer {token}", "X-Assay-Workspace": "other"}
     params = {"stream": ["runs", "audit"]}
-    async with asyncio.timeout(20), listening(client, headers=headers, params=params) as events:
+    async with asyncio.timeout(60), listening(client, headers=headers, params=params) as events:
         await anext(events)
         member = "/workspaces/other/members/ada"
         if loss == "token":
@@ -269,7 +269,7 @@ async def test_the_audit_stream_is_for_administrators(stage, served):
     headers = {"Authorization": f"Bearer {await stage.token_of('ada')}"}
     refused = await client.get("/events", params={"stream": "audit"}, headers=headers)
     assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
-    async with asyncio.timeout(20), listening(client, params={"stream": "audit"}) as events:
+    async with asyncio.timeout(60), listening(client, params={"stream": "audit"}) as events:
         await anext(events)
         member = "/workspaces/default/members/ada"
         await client.put(member, json={"role": "viewer"})
@@ -304,7 +304,7 @@ async def test_what_cannot_be_meant_is_refused(stage, http, asked, status):
 
 async def test_an_event_that_cannot_be_read_ends_nobodys_stream(stage, served):
     client, _ = served
-    async with asyncio.timeout(20), listening(client) as events:
+    async with asyncio.timeout(60), listening(client) as events:
         await anext(events)
         for payload in (b"no json", b"[1]"):
             await stage.store.client.jetstream().publish("runs.default.x.lifecycle.odd", payload)
@@ -348,7 +348,7 @@ async def test_one_who_does_not_keep_up_is_let_go_and_can_come_back(stage, monke
                     return position
         raise AssertionError("the feed ended")
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async with follow(Position.start([RUNS, BENCHMARKS])) as steps:
             position = await take(steps, pause_at=2)  # behind the end, it reads on
         async with follow(position) as steps:

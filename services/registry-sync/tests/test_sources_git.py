@@ -176,7 +176,7 @@ async def test_git_ends_with_the_one_who_asked(tmp_path, silent):
     asking = asyncio.create_task(
         Repositories(tmp_path).resolve(f"git://127.0.0.1:{silent}/r", None)
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not _gits():
             await asyncio.sleep(0.01)
     asking.cancel()

@@ -320,7 +320,7 @@ async def test_a_sandbox_that_is_killed_while_the_agent_runs_is_errored(make_tas
         "input_tokens = 1\noutput_tokens = 1\n"
     )
     trying = asyncio.ensure_future(tried(folder, "scripted"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (found := ancestors_of("sleep 7775")):
             await asyncio.sleep(0.02)
     os.kill(found[-1], signal.SIGKILL)

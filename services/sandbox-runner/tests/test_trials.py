@@ -80,7 +80,7 @@ async def test_a_cancelled_trial_leaves_nothing(
 ):
     task = make_task(solve="sleep 8888")
     trial = asyncio.create_task(run_trial(make_spec(task, environment)))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not running("sleep 8888"):
             await asyncio.sleep(0.02)
     trial.cancel()
@@ -176,7 +176,7 @@ async def test_a_trial_cancelled_again_and_again_leaves_nothing(
 ):
     task = make_task(solve="sleep 8889")
     trial = asyncio.create_task(run_trial(make_spec(task, environment)))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not running("sleep 8889"):
             await asyncio.sleep(0.02)
     while not trial.done():
@@ -272,7 +272,7 @@ async def test_a_build_that_is_cancelled_ends(make_task, make_spec, running, tmp
     trial.cancel()
     await asyncio.wait([trial])
     assert trial.cancelled()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while running("sleep 4321"):
             await asyncio.sleep(0.05)
     assert leftovers(tmp_path, "docker") == []

@@ -683,7 +683,7 @@ def test_a_reader_that_closes_the_pipe_causes_no_traceback(server, environment, 
     process.stdout.close()
     told = process.stderr.read()
     process.stderr.close()
-    process.wait(20)
+    process.wait(60)
     assert told == b""
 
 

@@ -50,7 +50,7 @@ def folded(engine, kernel_tables_of_toy, service):
     async def fold(sequence: int) -> None:
         [runner] = service.runners
         task = asyncio.ensure_future(runner.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 async with engine.connect() as connection:
                     at = await read_checkpoint(
@@ -163,7 +163,7 @@ async def test_a_message_that_its_stream_refuses_holds_up_none_behind_it(
     async with engine.begin() as connection:
         await outbox.write(connection, [too_large, Outgoing.fact(later, "later")])
     relay = asyncio.ensure_future(outbox.relay())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await _waiting(engine, kernel_tables_of_toy):
             await asyncio.sleep(0.01)
     relay.cancel()

@@ -61,7 +61,7 @@ async def test_what_a_task_of_the_work_is_handed_is_held_until_the_work_ends(log
         asyncio.create_task(work(value, ended))
         for value, ended in (("first-value", first), ("second-value", second))
     ]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while sum(map(len, _held._works.values())) < 2:
             await asyncio.sleep(0)
     log.warning("both", text="first-value second-value")

@@ -46,7 +46,7 @@ def running(engine: AsyncEngine, store: EventStore, kernel_tables_of_toy):
 @pytest.fixture
 def reached(engine: AsyncEngine, kernel_tables_of_toy) -> Callable[[int], object]:
     async def wait(sequence: int) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 async with engine.connect() as connection:
                     at = await read_checkpoint(
@@ -183,7 +183,7 @@ async def test_the_outbox_sends_what_was_committed_and_nothing_else(
         await outbox.write(connection, [Outgoing.fact(dropped, "dropped")])
         await connection.rollback()
     relay = asyncio.create_task(outbox.relay())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             async with engine.connect() as connection:
                 left = await connection.scalar(

@@ -42,7 +42,7 @@ def servers(tmp_path):
             self._processes[name] = start_program(program, tmp_path / f"killed-{name}.log")
 
         async def ready(self, name):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not await asyncio.to_thread(self._programs[name].is_ready):
                     await asyncio.sleep(0.05)
 
@@ -93,7 +93,7 @@ async def test_a_service_can_stop_while_its_server_is_away(servers, settings):
     async with open_service("toy", own, None) as service:
         client = service.store.client
         servers.kill("nats")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not client.is_reconnecting:
                 await asyncio.sleep(0.01)
     assert client.is_closed
@@ -133,12 +133,12 @@ async def test_a_projection_goes_on_after_both_servers_were_killed(
         for killed in ("nats", "postgres"):
             await service.store.tell(added(new_id()), message_id=str(new_id()))
             servers.kill(killed)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while (await service.status()).ready:
                     await asyncio.sleep(0.05)
             servers.start(killed)
             await servers.ready(killed)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not (await service.status()).ready:
                     await asyncio.sleep(0.05)
             last = await service.store.tell(added(new_id()), message_id=str(new_id()))

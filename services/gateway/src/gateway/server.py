@@ -1,7 +1,7 @@
 """The HTTP server as one of the service's tasks: it leaves signals alone, and ends promptly.
 
 What the server itself has no limits for has them here: how long a request's head may take, how long
-a refused body may go on, and how many connections there can be.
+a refused body may go on and how long it may be, and how many connections there can be.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from gateway.problems import ProblemError, problem_response
 from gateway.settings import HttpLimits
 
 _DRAIN_SECONDS = 5
+_MOST_UNWANTED_BYTES = 64 * 1024 * 1024
+"""Of a body after its answer: enough for a client that sends everything before it reads."""
 _WAITING = {h11.DONE, h11.MUST_CLOSE, h11.CLOSED}
 
 log = structlog.get_logger(__name__)
@@ -84,6 +86,7 @@ class _Protocol(H11Protocol):
 
     limits: HttpLimits
     _deadline: asyncio.TimerHandle | None = None
+    _unwanted_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -101,6 +104,11 @@ class _Protocol(H11Protocol):
         """Read on."""
         super().data_received(data)
         self._watch()
+        if self._waits_for_rest():
+            self._unwanted_bytes += len(data)
+            if self._unwanted_bytes > _MOST_UNWANTED_BYTES:
+                self._unwatch()
+                self.transport.close()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or for the rest of a body that nobody wants."""
@@ -128,15 +136,17 @@ class _Protocol(H11Protocol):
         if self.transport.is_closing():
             self._unwatch()
             return
-        theirs, ours = self.conn.their_state, self.conn.our_state
         begun = is_new or bool(self.conn.trailing_data[0])
-        waits_for_head = theirs is h11.IDLE and begun
-        waits_for_rest = theirs is h11.SEND_BODY and ours in _WAITING
-        if not (waits_for_head or waits_for_rest):
+        waits_for_head = self.conn.their_state is h11.IDLE and begun
+        if not (waits_for_head or self._waits_for_rest()):
             self._unwatch()
         elif self._deadline is None:
             seconds = self.limits.http_head_seconds
             self._deadline = self.loop.call_later(seconds, self._too_slow)
+
+    def _waits_for_rest(self) -> bool:
+        """Whether a body goes on although it has its answer."""
+        return self.conn.their_state is h11.SEND_BODY and self.conn.our_state in _WAITING
 
     def _unwatch(self) -> None:
         if self._deadline is not None:
