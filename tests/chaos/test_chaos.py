@@ -19,8 +19,6 @@ import docker
 import pytest
 from docker.errors import DockerException
 
-from assay_local.folder import DataFolder
-
 _spec = importlib.util.spec_from_file_location("chaos", Path(__file__).with_name("conftest.py"))
 assert _spec is not None
 assert _spec.loader is not None
@@ -50,9 +48,7 @@ SCORES = {"passed", "failed"}
 
 def disturbed(platform, folder, seed, attempts, second_runner=None, **plan):
     """A run during which the whole plan was carried out; its name, and what carried it out."""
-    kept = DataFolder(platform.data)
-    nats_url = f"nats://operator:{kept.credential('nats', 'operator')}@127.0.0.1:{kept.nats_port}"
-    script = chaos.Chaos(platform, seed, nats_url, second_runner)
+    script = chaos.Chaos(platform, seed, platform.nats_url, second_runner)
     name = platform.submit(folder, RUN.format(attempts=attempts))
     with chaos.client_of(platform) as client:
         for disturb in script.plan(**plan):

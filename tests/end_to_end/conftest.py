@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from assay_local.embedded import free_port
+from assay_local.folder import DataFolder
 
 ASSAY = Path(sys.executable).with_name("assay")
 
@@ -80,6 +81,12 @@ class Platform:
             if entry.name.isdigit() and ours and name in {"nats-server", "postgres"}:
                 found.append(int(entry.name))
         return sorted(found)
+
+    @property
+    def nats_url(self) -> str:
+        """The platform's NATS, as its operator, who may see and say everything."""
+        kept = DataFolder(self.data)
+        return f"nats://operator:{kept.credential('nats', 'operator')}@127.0.0.1:{kept.nats_port}"
 
     def variable(self, service: str, name: str) -> str:
         """A variable of a running service's environment."""

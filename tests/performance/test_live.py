@@ -129,7 +129,7 @@ def platform(tmp_path_factory):
 async def test_a_result_is_soon_seen(platform, report):
     """Results as a runner tells them, of a run that no runner works on."""
     token = (platform.data / "admin-token").read_text().strip()
-    broker = NatsBroker(platform.variable("gateway", "ASSAY_NATS_URL"), logger=None)
+    broker = NatsBroker(platform.nats_url, logger=None)
     store = EventStore(await broker.connect())
     live, bare, shown, told = Arrivals(), Arrivals(), Arrivals(), []
     async with httpx.AsyncClient(
