@@ -372,9 +372,11 @@ def test_the_value_of_a_secret_comes_from_a_variable_or_from_stdin(server, assay
     server.answers("PUT", "/api/v1/secrets/KEY", entry)
     done = assay("secret", "set", "KEY", "--scope", "workspace", "--env", "MINE", MINE="from env")
     assert (done.returncode, done.stdout) == (0, "Kept KEY (workspace)\n")
-    assert assay("secret", "set", "KEY", given="two\nlines\n").returncode == 0
+    for scope in ("personal", "user"):
+        assert assay("secret", "set", "KEY", "--scope", scope, given="two\nlines\n").returncode == 0
     assert [seen.body for seen in server.seen] == [
         {"value": "from env", "scope": "workspace"},
+        {"value": "two\nlines", "scope": "user"},
         {"value": "two\nlines", "scope": "user"},
     ]
 
@@ -476,7 +478,7 @@ def test_secrets_are_listed_without_their_values(server, assay, make):
     server.answers("GET", "/api/v1/secrets", make.page(entry))
     done = assay("secret", "list")
     assert done.stdout.splitlines()[0].split() == ["Name", "Scope", "Updated", "Updated", "By"]
-    assert done.stdout.splitlines()[2].split()[:2] == ["KEY", "user"]
+    assert done.stdout.splitlines()[2].split()[:2] == ["KEY", "personal"]
 
 
 def test_events_as_json_are_one_stored_event_a_line_over_all_pages(server, assay, make):

@@ -18,6 +18,7 @@ from assay_client.commands.options import (
     settings_of,
 )
 from assay_client.errors import InvalidInputError
+from assay_client.render import values
 from assay_client.render.output import Frame, View, answer, show, text, write_json
 from assay_client.render.system import rotated_keys, secret_list
 from assay_contracts.http import SecretEntry, SetSecret
@@ -26,8 +27,11 @@ from assay_contracts.run_config import SECRET_NAME
 commands = new_commands("Keep, list and delete secrets; their values are never shown.")
 
 Scope = Annotated[
-    Literal["user", "workspace"],
-    typer.Option("--scope", help="Yours alone, or of the whole workspace."),
+    Literal["personal", "workspace", "user"],
+    typer.Option(
+        "--scope",
+        help="Yours alone (personal, or user, as the API says), or of the whole workspace.",
+    ),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name, such as OPENAI_API_KEY.")]
 
@@ -47,7 +51,7 @@ def list_secrets(
 def set_secret(
     context: typer.Context,
     name: Name,
-    scope: Scope = "user",
+    scope: Scope = "personal",
     variable: Annotated[
         str | None,
         typer.Option("--env", metavar="VAR", help="Take the value from this variable."),
@@ -61,20 +65,20 @@ def set_secret(
         )
     value = _value(name, variable)
     with open_client(context) as client:
-        answer(client.set_secret(name, SetSecret(value=value, scope=scope)), as_json, _kept)
+        answer(client.set_secret(name, SetSecret(value=value, scope=_kind(scope))), as_json, _kept)
 
 
 @commands.command()
 def delete(
-    context: typer.Context, name: Name, scope: Scope = "user", as_json: Json = False
+    context: typer.Context, name: Name, scope: Scope = "personal", as_json: Json = False
 ) -> None:
     """Delete a secret."""
     with open_client(context) as client:
-        client.delete_secret(name, scope=scope)
+        client.delete_secret(name, scope=_kind(scope))
     if as_json:
-        write_json({"deleted": name, "scope": scope})
+        write_json({"deleted": name, "scope": _kind(scope)})
     else:
-        show(lambda _: [text(f"Deleted {name} ({scope})")])
+        show(lambda _: [text(f"Deleted {name} ({values.scope(_kind(scope))})")])
 
 
 @commands.command()
@@ -106,7 +110,7 @@ def rotate(
 
 
 def _kept(entry: SecretEntry, _: Frame) -> View:
-    yield text(f"Kept {entry.name} ({entry.scope})")
+    yield text(f"Kept {entry.name} ({values.scope(entry.scope)})")
 
 
 def _value(name: str, variable: str | None) -> str:
@@ -139,3 +143,8 @@ def _piped() -> str:
     except UnicodeDecodeError:
         raise InvalidInputError("stdin is not text in UTF-8") from None
     return value.removesuffix("\n").removesuffix("\r")
+
+
+def _kind(scope: Literal["personal", "workspace", "user"]) -> Literal["workspace", "user"]:
+    """The API's word for a scope."""
+    return "workspace" if scope == "workspace" else "user"

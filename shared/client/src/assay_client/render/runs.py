@@ -21,12 +21,6 @@ from assay_contracts.http import (
     RunLimits,
 )
 
-_SCOPES = {
-    "workspace": "workspace",
-    "user": "personal",
-    "user_override": "personal, overrides workspace",
-    "run": "this run alone",
-}
 _PARTIAL = {
     False: "some results are missing yet, and the rate may change",
     True: "some slots have no result, and count in nothing",
@@ -201,7 +195,7 @@ def _why_no_results(page: Page[ResultRow], agents: Sequence[AgentRow]) -> str:
 
 def secrets_by_scope(scopes: Mapping[str, str]) -> str:
     """The names of secrets, each with whose value it is."""
-    return ", ".join(f"{name} ({_SCOPES.get(scope, scope)})" for name, scope in scopes.items())
+    return ", ".join(f"{name} ({values.scope(kind)})" for name, kind in scopes.items())
 
 
 def _agents(run: RunDetail) -> RenderableType:

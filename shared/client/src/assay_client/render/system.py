@@ -106,7 +106,7 @@ def secret_list(page: Page[SecretEntry], frame: Frame) -> Iterator[RenderableTyp
     for entry in page.items:
         drawn.add_row(
             text(entry.name),
-            text(entry.scope),
+            text(values.scope(entry.scope)),
             text(values.age(entry.updated_at, frame.now)),
             text(entry.updated_by),
         )

@@ -121,3 +121,16 @@ def agent_label(harness: str | None, model: str, task_set: str | None = None) ->
     that set."""
     label = labels.agent_label(harness, model)
     return f"{label} [parity]" if task_set == "parity" else label
+
+
+_SCOPES = {
+    "workspace": "workspace",
+    "user": "personal",
+    "user_override": "personal, overrides workspace",
+    "run": "this run alone",
+}
+
+
+def scope(kind: str) -> str:
+    """Whose secret it is, in words."""
+    return _SCOPES.get(kind, kind)
