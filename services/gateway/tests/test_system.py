@@ -4,6 +4,7 @@ from uuid import UUID
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
@@ -12,6 +13,7 @@ from assay_contracts.commands import SERVICES, replay_subject, status_subject
 from assay_contracts.http import ReplayReport, ServiceStatus, SystemStatus
 from assay_contracts.problems import Problem
 from gateway.app import build_app
+from gateway.openapi import shape_of
 from gateway.settings import GatewaySettings
 from gateway.system import REPLAYED
 
@@ -260,3 +262,25 @@ async def test_a_parameter_that_an_address_does_not_have_changes_nothing_unseen(
     listed = await http.get("/runs", params={"statuss": "running", "limits": 3})
     assert [one["key"] for one in listed.json()["issues"]] == ["query.limits", "query.statuss"]
     assert "did you mean status" in listed.json()["detail"]
+
+
+NOT_SHOWN = {"RetriedRun": "a run with errored results, which a platform that works has none of"}
+"""Answers without an example, and what it would take to have one."""
+
+
+async def test_every_answer_has_an_example_that_is_one(stage):
+    document = stage.app.openapi()
+    without = set()
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for status, answer in operation["responses"].items():
+                content = answer.get("content", {}).get("application/json", {})
+                schema = content.get("schema") or {}
+                if not status.startswith("2") or not shape_of(schema):
+                    continue
+                if "example" not in content:
+                    without.add(shape_of(schema))
+                    continue
+                within = schema | {"components": document["components"]}
+                Draft202012Validator(within).validate(content["example"])
+    assert without == set(NOT_SHOWN)

@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assay_contracts.http import BillingMode
-from assay_contracts.problems import PROBLEM_MEDIA_TYPE, Problem
+from assay_contracts.problems import Problem
 from assay_kernel.blobs import BlobStore
 from assay_kernel.database import open_reader
 from assay_kernel.service import Schema, Service, run_service
@@ -41,6 +41,7 @@ from gateway.live import endpoints as live_endpoints
 from gateway.live.feed import Live
 from gateway.master_keys import KeySource
 from gateway.mcp.server import serve_mcp
+from gateway.openapi import GatewayApp
 from gateway.osmosis.router import serve_osmosis
 from gateway.pages import accounts, single_sign_on
 from gateway.parameters import only_known
@@ -74,63 +75,6 @@ _ERRORS = {
     500: "Something went wrong that should not",
     503: "A part of the platform does not answer yet",
 }
-_FIRST_ERROR = 400
-
-
-_IDEMPOTENCY_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": "Chosen by the client: the same request under the same key is done once.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-}
-_IF_NONE_MATCH = {
-    "name": "If-None-Match",
-    "in": "header",
-    "required": False,
-    "description": "The ETag of an answer that the client has; 304 says that it still holds.",
-    "schema": {"type": "string"},
-}
-_ETAG = {"description": "Names these very bytes.", "schema": {"type": "string"}}
-
-
-class GatewayApp(FastAPI):
-    """The application, whose OpenAPI document says of errors what they are: problem details."""
-
-    def openapi(self) -> dict[str, Any]:
-        """The document, with every error under its own media type."""
-        is_new = self.openapi_schema is None
-        document = super().openapi()
-        if is_new:
-            for path, operations in document["paths"].items():
-                for method, operation in operations.items():
-                    _as_problems(operation["responses"])
-                    if path.startswith("/api/"):
-                        _with_manners(method, operation)
-        return document
-
-
-def _as_problems(answers: dict[str, Any]) -> None:
-    for status, answer in answers.items():
-        content = answer.get("content", {})
-        if int(status) >= _FIRST_ERROR and "application/json" in content:
-            content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
-
-
-def _with_manners(method: str, operation: dict[str, Any]) -> None:
-    """What the layers around the routes add to each of them."""
-    match method:
-        case "post":
-            operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
-        case "get" if "application/json" in operation["responses"]["200"].get("content", {}):
-            operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
-            operation["responses"]["200"]["headers"] = {"ETag": _ETAG}
-            operation["responses"]["304"] = {
-                "description": "Nothing changed since the answer with this tag",
-                "headers": {"ETag": _ETAG},
-            }
-        case _:
-            pass
 
 
 def build_app(
